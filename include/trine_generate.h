@@ -54,6 +54,9 @@ void trine_generator_destroy(trine_generator **generator);
 /* The model's sizes, as its files have them: seq_length is the number of its positions. Owned by the generator. Not
  * collective. */
 const trine_model *trine_generator_model(const trine_generator *generator);
+/* The folder that its weights were read from: `path`, or the checkpoint in it. "" for weights from no file. Owned by the
+ * generator. Not collective. */
+const char *trine_generator_path(const trine_generator *generator);
 /* The most tokens of the sequence: seq_length of the configuration, with 0 replaced. Not collective. */
 int trine_generator_seq_length(const trine_generator *generator);
 /* Number of tokens appended since the start or the last reset. Not collective. */

@@ -117,6 +117,10 @@ static trine_status spread(trine_generator *g, void *buf, size_t count, trine_dt
     return trine_broadcast(trine_mesh_group(g->mesh, TRINE_PP), buf, count, type, last);
 }
 
+trine_status generate_tell(trine_generator *g, void *bytes, size_t count) {
+    return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), bytes, count, TRINE_U8, 0);
+}
+
 static trine_status check_tokens(const trine_generator *g, const int32_t *tokens, int count) {
     int V = g->model.vocab_size;
     CHECK(count >= 0, TRINE_EINVAL, "invalid number of tokens %d (valid: 0 or more)", count);

@@ -173,7 +173,9 @@ static trine_status setup_model(trine_generator *g) {
 }
 
 static trine_status load(trine_generator *g, const ckpt_source *source) {
-    trine_status status = ckpt_model(source, &g->model);
+    g->path = strdup(ckpt_path(source));
+    trine_status status =
+        g->path ? ckpt_model(source, &g->model) : RAISE(TRINE_ENOMEM, "no memory for a path");
     if (status == TRINE_OK) status = setup_model(g);
     TRY(trine_world_agree(g->world, status_user(status)));
     return trine_world_agree(g->world, status_user(generate_weights_load(g, source)));
@@ -231,6 +233,7 @@ void trine_generator_destroy(trine_generator **generator) {
     generate_memory_destroy(g);
     if (g->dev) device_close(&g->dev);
     if (g->mesh) trine_mesh_destroy(&g->mesh);
+    free(g->path);
     free(g);
     *generator = NULL;
 }
@@ -239,6 +242,10 @@ void trine_generator_destroy(trine_generator **generator) {
 
 const trine_model *trine_generator_model(const trine_generator *g) {
     return &g->model;
+}
+
+const char *trine_generator_path(const trine_generator *g) {
+    return g->path ? g->path : "";
 }
 
 int trine_generator_seq_length(const trine_generator *g) {

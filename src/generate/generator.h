@@ -28,6 +28,7 @@ typedef struct {
 struct trine_generator {
     trine_world *world; /* not owned */
     trine_generate_config config; /* strings are borrowed, used during creation only */
+    char *path; /* of the weights; NULL: none */
     trine_model model;
     int seq_length; /* of the sequence, at most the model's */
     trine_mesh *mesh;
@@ -69,7 +70,10 @@ typedef struct {
     void *to;
 } generate_wanted;
 
-/* forward.c: evaluates the history from the end of the cache, g->length, up to `end`. Collective over: tp, pp. */
+/* forward.c */
+/* bytes (count) = those of world rank 0, on all ranks. Collective over: world. */
+trine_status generate_tell(trine_generator *g, void *bytes, size_t count);
+/* Evaluates the history from the end of the cache, g->length, up to `end`. Collective over: tp, pp. */
 trine_status generate_advance(trine_generator *g, int end, const generate_wanted *wanted);
 /* Whether this rank is the one of its replica that samples and scores: the first of the last stage. Pure. */
 bool generate_has_output(const trine_generator *g);
