@@ -13,16 +13,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/input.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
 #include "data/tokens.h"
-#include "generate/choices.h"
-#include "generate/codec.h"
 #include "generate/evaluate.h"
+#include "generate/material.h"
 
 #define TRANSPORT_NAME(name, text) text,
 static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
@@ -30,8 +28,8 @@ static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAM
 typedef struct {
     const char *path, *data, *choices, *tokenizer;
     option_list text;
-    const char **more; /* further texts */
-    int more_count;
+    const char **texts; /* [text_count]; owned */
+    size_t text_count;
     int stride, limit;
     uint64_t max_tokens;
     trine_generate_config config;
@@ -110,6 +108,15 @@ static size_t run_rows(option *rows, settings *s) {
     return sizeof own / sizeof *own;
 }
 
+/* The files of --text and those after PATH. */
+static trine_status list_texts(settings *s, const char **more, size_t count) {
+    s->texts = calloc(s->text.count + count + 1, sizeof *s->texts);
+    CHECK(s->texts, TRINE_ENOMEM, "no memory for the names of %zu texts", count);
+    for (size_t i = 0; i < s->text.count; i++) s->texts[s->text_count++] = s->text.texts[i];
+    for (size_t i = 0; i < count; i++) s->texts[s->text_count++] = more[i];
+    return TRINE_OK;
+}
+
 /* Checks of combinations of options. */
 static trine_status check_settings(settings *s, const char **arguments, int count) {
     int tasks = (s->text.count > 0) + !!s->data + !!s->choices;
@@ -121,9 +128,7 @@ static trine_status check_settings(settings *s, const char **arguments, int coun
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     s->path = arguments[0];
-    s->more = arguments + 1;
-    s->more_count = count - 1;
-    return TRINE_OK;
+    return list_texts(s, arguments + 1, (size_t)count - 1);
 }
 
 static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
@@ -158,212 +163,47 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
 
 /* ---- What is evaluated ---- */
 
-/* A range of tokens: a text, or a question's context with an ending, of which tokens from `first` on are scored. */
-typedef struct {
-    uint64_t begin, count, first, group;
-} part;
-
-/* Texts and questions; ids are those of all parts, one after the other. */
-typedef struct {
-    codec codec; /* on rank 0 */
-    token_list ids;
-    part *parts; /* owned */
-    size_t part_count, part_room;
-    uint64_t *bytes; /* (ids.count + 1) of the text before each token; on rank 0; NULL: not known */
-    choice_question *questions; /* owned; on rank 0 */
-    size_t question_count;
-    tokens *data; /* token files; NULL: none */
-} material;
-
-static void free_material(material *m) {
-    codec_close(&m->codec);
-    for (size_t i = 0; i < m->question_count; i++) choices_free(&m->questions[i]);
-    free(m->questions), free(m->ids.ids), free(m->parts), free(m->bytes);
-    if (m->data) tokens_close(&m->data);
-}
-
-static trine_status add_part(material *m, part p) {
-    if (m->part_count == m->part_room) {
-        size_t room = 2 * m->part_room + 16;
-        part *parts = realloc(m->parts, room * sizeof *parts);
-        CHECK(parts, TRINE_ENOMEM, "no memory for %zu texts", room);
-        m->parts = parts;
-        m->part_room = room;
-    }
-    m->parts[m->part_count++] = p;
-    return TRINE_OK;
-}
-
-/* ---- Texts ---- */
-
-static trine_status read_text(material *m, const char *path, uint64_t most) {
-    char *text;
-    size_t bytes, before = m->ids.count;
-    TRY(input_text(&text, &bytes, INT_MAX, path));
-    trine_status status = codec_encode(&m->codec, text, bytes, ENCODE_TEMPLATE, &m->ids);
-    free(text);
-    TRY(status);
-    CHECK(m->ids.count > before, TRINE_EDATA, "%s: no text", path);
-    if (most && m->ids.count > most) m->ids.count = (size_t)most;
-    if (m->ids.count == before) return TRINE_OK;
-    return add_part(m, (part){.begin = before, .count = m->ids.count - before});
-}
-
-/* The bytes that the tokens stand for; a character of several tokens belongs to the last of them. */
-static trine_status count_bytes(material *m) {
-    m->bytes = malloc((m->ids.count + 1) * sizeof *m->bytes);
-    CHECK(m->bytes, TRINE_ENOMEM, "no memory for the lengths of %zu tokens", m->ids.count);
-    m->bytes[0] = 0;
-    for (size_t i = 0, p = 0; i < m->ids.count; i++) {
-        const char *text;
-        size_t bytes;
-        if (p < m->part_count && m->parts[p].begin == i) {
-            p++;
-            TRY(codec_finish(&m->codec, &text, &bytes)); /* the text before is over */
-        }
-        TRY(codec_next(&m->codec, m->ids.ids[i], &text, &bytes));
-        m->bytes[i + 1] = m->bytes[i] + bytes;
-    }
-    return TRINE_OK;
-}
-
-static trine_status read_texts(material *m, const settings *s) {
-    for (size_t i = 0; i < s->text.count; i++) TRY(read_text(m, s->text.texts[i], s->max_tokens));
-    for (int i = 0; i < s->more_count; i++) TRY(read_text(m, s->more[i], s->max_tokens));
-    return count_bytes(m);
-}
-
-/* ---- Questions ---- */
-
-/* What is too long loses its beginning, as in lm-evaluation-harness. */
-static trine_status add_ending(material *m, const choice_question *q, int ending, uint64_t most) {
-    char *text;
-    size_t context, begin = m->ids.count, first;
-    TRY(choices_join(q, ending, &text, &context));
-    trine_status status = m->codec.tok ? tokenizer_before(m->codec.tok, &m->ids) : TRINE_OK;
-    size_t templated = m->ids.count;
-    if (status == TRINE_OK) status = codec_encode(&m->codec, text, context, 0, &m->ids);
-    first = m->ids.count - begin;
-    m->ids.count = templated;
-    if (status == TRINE_OK) status = codec_encode(&m->codec, text, strlen(text), 0, &m->ids);
-    free(text);
-    TRY(status);
-    uint64_t count = m->ids.count - begin, lost = count > most + 1 ? count - most - 1 : 0;
-    CHECK(first > lost, TRINE_EDATA, "ending %d: %s", ending,
-          first ? "longer than the sequence length" : "the context has no tokens");
-    return add_part(m, (part){begin + lost, count - lost, first - lost, m->question_count});
-}
-
-static trine_status add_question(material *m, const char *line, size_t bytes, const char *where,
-                                 uint64_t most) {
-    choice_question *grown = realloc(m->questions, (m->question_count + 1) * sizeof *m->questions);
-    CHECK(grown, TRINE_ENOMEM, "no memory for %zu questions", m->question_count + 1);
-    m->questions = grown;
-    choice_question *q = &grown[m->question_count];
-    TRY(choices_parse(q, line, bytes, where));
-    trine_status status = TRINE_OK;
-    for (int i = 0; i < q->count && status == TRINE_OK; i++) status = add_ending(m, q, i, most);
-    if (status == TRINE_OK)
-        m->question_count++;
-    else
-        choices_free(q);
-    if (status == TRINE_EDATA) return RAISE(TRINE_EDATA, "%s: %s", where, status_message());
-    return status;
-}
-
-static trine_status add_lines(material *m, const settings *s, const char *text, size_t bytes,
-                              uint64_t most) {
-    char where[4200];
-    size_t number = 0;
-    for (size_t at = 0, length; at < bytes; at += length + 1) {
-        const char *line = text + at, *end = memchr(line, '\n', bytes - at);
-        length = end ? (size_t)(end - line) : bytes - at;
-        number++;
-        if (strspn(line, " \t\r\n") >= length) continue;
-        snprintf(where, sizeof where, "%s:%zu", s->choices, number);
-        TRY(add_question(m, line, length, where, most));
-        if (s->limit && m->question_count == (size_t)s->limit) break;
-    }
-    CHECK(m->question_count, TRINE_EDATA, "%s: no questions", s->choices);
-    return TRINE_OK;
-}
-
-static trine_status read_questions(material *m, const settings *s, const trine_generator *g) {
-    char *text;
-    size_t bytes;
-    TRY(input_text(&text, &bytes, INT_MAX, s->choices));
-    text[bytes] = '\0';
-    trine_status status = add_lines(m, s, text, bytes, (uint64_t)trine_generator_seq_length(g));
-    free(text);
-    return status;
-}
-
-/* ---- On all ranks ---- */
-
-/* On rank 0. */
-static trine_status read_material(material *m, const settings *s, const trine_generator *g) {
-    int V = trine_generator_model(g)->vocab_size;
-    const codec_place from = {s->tokenizer, trine_generator_path(g), s->path, V};
-    TRY(codec_open(&m->codec, &from));
-    CHECK(m->codec.kind != CODEC_IDS, TRINE_EDATA,
-          "%s has no tokenizer, and the vocabulary of %d tokens is not the 256 bytes; give "
-          "--tokenizer, or evaluate token files with --data",
-          s->path, V);
-    return s->choices ? read_questions(m, s, g) : read_texts(m, s);
-}
-
-/* Collective over: world. */
-static trine_status share_array(trine_generator *g, void *array, size_t count, size_t size) {
-    void **p = array;
-    if (trine_world_rank(g->world) != 0) *p = malloc(count * size + 1);
-    TRY(trine_world_agree(g->world,
-                          *p ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for %zu tokens", count)));
-    for (size_t at = 0, most = (size_t)1 << 28; at < count * size; at += most) {
-        size_t left = count * size - at;
-        TRY(generate_tell(g, (char *)*p + at, left < most ? left : most));
-    }
-    return TRINE_OK;
-}
-
-/* Collective over: world. */
-static trine_status share_material(trine_generator *g, material *m) {
-    uint64_t counts[] = {m->ids.count, m->part_count};
-    TRY(generate_tell(g, counts, sizeof counts));
-    m->ids.count = (size_t)counts[0];
-    m->part_count = (size_t)counts[1];
-    TRY(share_array(g, &m->ids.ids, m->ids.count, sizeof *m->ids.ids));
-    return share_array(g, &m->parts, m->part_count, sizeof *m->parts);
-}
-
 /* Token files, on every rank. */
-static trine_status open_data(material *m, const settings *s, int vocab) {
+static trine_status open_data(material *m, tokens **data, const settings *s, int vocab) {
     int own;
-    TRY(tokens_open(&m->data, s->data));
-    TRY(tokens_vocab(m->data, &own));
+    TRY(tokens_open(data, s->data));
+    TRY(tokens_vocab(*data, &own));
     CHECK(own <= vocab, TRINE_EDATA,
           "%s has a vocabulary of %d tokens, but the model's has %d; it was made for another model",
           s->data, own, vocab);
-    uint64_t count = tokens_count(m->data);
+    uint64_t count = tokens_count(*data);
     if (s->max_tokens && count > s->max_tokens) count = s->max_tokens;
-    return add_part(m, (part){.count = count});
+    return material_add(m, (material_part){.count = count});
+}
+
+/* On rank 0. */
+static trine_status read_files(material *m, const settings *s, const trine_generator *g) {
+    const codec_place from = {s->tokenizer, trine_generator_path(g), s->path,
+                              trine_generator_model(g)->vocab_size};
+    TRY(material_open(m, &from));
+    if (s->choices)
+        return material_questions(m, s->choices, (size_t)s->limit,
+                                  (uint64_t)trine_generator_seq_length(g));
+    return material_texts(m, s->texts, s->text_count, s->max_tokens);
 }
 
 /* Collective over: world. */
-static trine_status load(material *m, const settings *s, trine_generator *g) {
+static trine_status load(material *m, tokens **data, const settings *s, trine_generator *g) {
     trine_status status = TRINE_OK;
     if (s->data)
-        status = open_data(m, s, trine_generator_model(g)->vocab_size);
+        status = open_data(m, data, s, trine_generator_model(g)->vocab_size);
     else if (trine_world_rank(g->world) == 0)
-        status = read_material(m, s, g);
+        status = read_files(m, s, g);
     TRY(trine_world_agree(g->world, status_user(status)));
-    return s->data ? TRINE_OK : share_material(g, m);
+    return s->data ? TRINE_OK : material_share(g, m);
 }
 
 /* ---- The evaluation ---- */
 
 /* The job: windows over texts, or the parts themselves. */
 typedef struct {
-    material *m;
+    const material *m;
+    const tokens *data;       /* NULL: the ids of the material */
     evaluate_window *windows; /* owned; NULL: parts */
     size_t count;
     int32_t *ids; /* owned: a window of a token file */
@@ -376,14 +216,14 @@ typedef struct {
 static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
     work *w = from;
     if (!w->windows) {
-        const part *p = &w->m->parts[i];
+        const material_part *p = &w->m->parts[i];
         *s = (evaluate_sequence){w->m->ids.ids + p->begin, (int)p->count, (int)p->first};
         return TRINE_OK;
     }
     const evaluate_window *x = &w->windows[i];
-    *s = (evaluate_sequence){w->m->data ? w->ids : w->m->ids.ids + x->begin, x->count, x->first};
-    if (!w->m->data) return TRINE_OK;
-    return tokens_read(w->m->data, x->begin, (size_t)x->count, w->ids, w->vocab);
+    *s = (evaluate_sequence){w->data ? w->ids : w->m->ids.ids + x->begin, x->count, x->first};
+    if (!w->data) return TRINE_OK;
+    return tokens_read(w->data, x->begin, (size_t)x->count, w->ids, w->vocab);
 }
 
 static void show_progress(void *from, size_t i) {
@@ -523,11 +363,13 @@ static trine_status check_stride(const settings *s, evaluate_cut cut) {
 }
 
 /* Collective over: world. */
-static trine_status evaluate_material(const settings *s, trine_generator *g, material *m) {
+static trine_status evaluate_material(const settings *s, trine_generator *g, const material *m,
+                                      const tokens *data) {
     bool first = trine_world_rank(g->world) == 0;
     int length = trine_generator_seq_length(g);
     evaluate_cut cut = {length, s->stride ? s->stride : length};
     work w = {.m = m,
+              .data = data,
               .vocab = (uint32_t)trine_generator_model(g)->vocab_size,
               .what = s->choices ? "endings" : "windows",
               .shows = first && isatty(STDERR_FILENO)};
@@ -576,14 +418,16 @@ static trine_status agree_choices(trine_world *world, const settings *s) {
 static trine_status run(trine_world *world, settings *s) {
     trine_generator *g;
     material m = {.ids = {0}};
+    tokens *data = NULL;
     trine_layout *l = &s->config.layout;
     int64_t ranks = (int64_t)l->tp * l->pp, replicas = trine_world_size(world) / ranks;
     if (!l->dp) l->dp = replicas > 1 ? (int)replicas : 1;
     TRY(agree_choices(world, s));
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
-    trine_status status = load(&m, s, g);
-    if (status == TRINE_OK) status = evaluate_material(s, g, &m);
-    free_material(&m);
+    trine_status status = load(&m, &data, s, g);
+    if (status == TRINE_OK) status = evaluate_material(s, g, &m, data);
+    material_free(&m);
+    if (data) tokens_close(&data);
     trine_generator_destroy(&g);
     return status;
 }
@@ -607,6 +451,7 @@ int main(int argc, char **argv) {
     if (status == TRINE_OK) status = run(world, &s);
     trine_error_print();
     trine_world_destroy(&world);
+    free(s.texts);
     free(arguments);
     return status == TRINE_OK ? 0 : 1;
 }
