@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FORMAT_HEADER 256 /* int32 */
+#define FORMAT_HEADER    256 /* int32 */
+#define FORMAT_TOKENIZER 4   /* the header's first int32 of the tokenizer's hash: uint64, low word first */
 
 typedef struct {
     int32_t magic, version;

@@ -25,6 +25,7 @@ typedef struct {
     uint64_t bytes, count;
     size_t width; /* bytes a token */
     uint32_t vocab;
+    uint64_t tokenizer; /* its hash; 0: unknown */
 } shard;
 
 struct tokens {
@@ -54,6 +55,8 @@ static trine_status check_header(shard *s, const int32_t header[FORMAT_HEADER]) 
     s->width = f->width;
     s->count = (uint64_t)header[2];
     s->vocab = (uint32_t)header[3];
+    s->tokenizer =
+        (uint32_t)header[FORMAT_TOKENIZER] | (uint64_t)(uint32_t)header[FORMAT_TOKENIZER + 1] << 32;
     uint64_t expected = header_bytes + s->count * s->width;
     CHECK(s->bytes >= expected, TRINE_EDATA,
           "%s: truncated: %" PRIu64 " bytes, but the header's %" PRIu64 " tokens need %" PRIu64,
@@ -281,6 +284,20 @@ trine_status tokens_vocab(const tokens *t, int *vocab) {
         if (own > largest) largest = own;
     }
     *vocab = (int)largest;
+    return TRINE_OK;
+}
+
+trine_status tokens_tokenizer(const tokens *t, uint64_t *hash) {
+    const shard *first = NULL;
+    for (size_t i = 0; i < t->shard_count; i++) {
+        const shard *s = &t->shards[i];
+        if (!s->tokenizer) continue;
+        if (!first) first = s;
+        CHECK(s->tokenizer == first->tokenizer, TRINE_EDATA,
+              "%s and %s were made by different tokenizers (%016" PRIx64 ", %016" PRIx64 ")",
+              first->path, s->path, first->tokenizer, s->tokenizer);
+    }
+    *hash = first ? first->tokenizer : 0;
     return TRINE_OK;
 }
 
