@@ -179,6 +179,9 @@ typedef struct {
     const char *data_path;     /* token file or glob */
     const char *val_data_path; /* NULL: no validation */
     uint64_t seed;             /* of initial parameters and of the sample order */
+    const char *tokenizer;     /* tokenizer.json, or a folder with one, which only rank 0 reads: must fit the
+                                  vocabulary and the hash in the token files, and is saved in checkpoints.
+                                  NULL: that of the folder that is loaded, if it has one */
 } trine_data;
 
 typedef struct {
