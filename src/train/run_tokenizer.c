@@ -94,7 +94,8 @@ trine_status run_tokenizer_begin(run_tokenizer *r, const run_tokenizer_fit *fit)
 /* Its other files are carried even if it has no tokenizer. */
 static trine_status take_folder(run_tokenizer *r, const run_tokenizer_fit *fit,
                                 const char *folder) {
-    carried_free(&r->files);
+    run_tokenizer_free(r); /* of a folder loaded before */
+    TRY(hash_of_files(r, fit));
     if (!tokenizer_exists(folder)) return carried_read(&r->files, folder);
     trine_status status = read_tokenizer(r, fit, folder);
     if (status != TRINE_EUNSUPPORTED) return status;
