@@ -25,21 +25,21 @@ static trine_status check_vocabulary(const tokenizer *t, const trine_config *c) 
     return TRINE_OK;
 }
 
-/* The hash in token files; 0: it is not there. */
-static trine_status hash_in(const tokens *source, uint64_t *hash) {
-    *hash = 0;
-    return source ? tokens_tokenizer(source, hash) : TRINE_OK;
-}
-
-static trine_status check_files(const tokenizer *t, const tokens *source, const char *option) {
+static trine_status check_source(const tokenizer *t, const tokens *source, const char *option) {
     uint64_t hash;
-    TRY(hash_in(source, &hash));
+    TRY(tokens_tokenizer(source, &hash));
     CHECK(!hash || hash == tokenizer_hash(t), TRINE_EINVAL,
           "%s %s: its tokens are those of another tokenizer (hash %016" PRIx64
           ") than %s (%016" PRIx64
           "); convert the text again with trine-tokens --tokenizer, or name the tokenizer of the "
           "tokens with --tokenizer",
           option, tokens_path(source), hash, tokenizer_path(t), tokenizer_hash(t));
+    return TRINE_OK;
+}
+
+static trine_status check_files(const tokenizer *t, const blend *samples, const char *option) {
+    for (int i = 0; samples && i < samples->count; i++)
+        TRY(check_source(t, samples->sources[i].tokens, option));
     return TRINE_OK;
 }
 
@@ -72,13 +72,11 @@ static trine_status read_tokenizer(run_tokenizer *r, const run_tokenizer_fit *fi
 
 /* Without a tokenizer the token files may still say which one made them. */
 static trine_status hash_of_files(run_tokenizer *r, const run_tokenizer_fit *fit) {
-    uint64_t train, val;
-    TRY(hash_in(fit->train, &train));
-    TRY(hash_in(fit->val, &val));
+    uint64_t train = blend_tokenizer(fit->train), val = fit->val ? blend_tokenizer(fit->val) : 0;
     CHECK(!train || !val || train == val, TRINE_EINVAL,
           "--data-path %s and --val-data-path %s: their tokens are those of different tokenizers "
           "(hashes %016" PRIx64 " and %016" PRIx64 "); convert both texts with the same one",
-          tokens_path(fit->train), tokens_path(fit->val), train, val);
+          fit->train->text, fit->val->text, train, val);
     r->hash = train ? train : val;
     return TRINE_OK;
 }

@@ -4,7 +4,7 @@
 #define TRINE_TRAIN_RUN_TOKENIZER_H
 
 #include "ckpt/ckpt.h"
-#include "data/tokens.h"
+#include "data/blend.h"
 
 /* {0}: none is known. */
 typedef struct {
@@ -19,7 +19,7 @@ typedef struct {
 /* What a tokenizer must fit. */
 typedef struct {
     const trine_config *config; /* with its vocabulary */
-    const tokens *train, *val;  /* val NULL: no validation */
+    const blend *train, *val;   /* val NULL: no validation */
 } run_tokenizer_fit;
 
 /* Reads the tokenizer that the configuration names, if any, and the hash in the token files. Errors: TRINE_EINVAL when the
