@@ -119,6 +119,8 @@ check "token files of another tokenizer" refuses "--data-path other.bin: its tok
     train 4 --tp 2 --tokenizer own --data-path other.bin --save new
 check "of the validation, too" refuses "--val-data-path other.bin: its tokens are those of another tokenizer" \
     train 1 --tokenizer own --data-path own.bin --val-data-path other.bin --save new
+check "a source of a blend" refuses "--data-path other.bin: its tokens are those of another tokenizer" \
+    train 1 --tokenizer own --data-path "0.5 plain.bin 0.5 other.bin" --save new
 check "training and validation of two tokenizers" refuses "their tokens are those of different tokenizers" \
     train 1 --data-path own.bin --val-data-path other.bin --save new
 check "token files of another tokenizer than the checkpoint's" refuses \
