@@ -102,7 +102,7 @@ static trine_status add_bytes(tokens_writer *w, const unsigned char *bytes, size
 
 static trine_status write_file(const char *path, const unsigned char *bytes, size_t count) {
     tokens_writer *w;
-    TRY(tokens_writer_open(&w, path, VOCABULARY));
+    TRY(tokens_writer_open(&w, path, VOCABULARY, 0));
     trine_status status = add_bytes(w, bytes, count);
     if (status == TRINE_OK) status = tokens_writer_close(&w);
     tokens_writer_discard(&w);
