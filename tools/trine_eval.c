@@ -163,14 +163,32 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
 
 /* ---- What is evaluated ---- */
 
+/* Refuses tokens that another tokenizer than the model's made. A tokenizer that cannot be read proves nothing. */
+static trine_status check_maker(const settings *s, const tokens *data, const char *folder,
+                                int vocab) {
+    codec c;
+    uint64_t maker;
+    const codec_place from = {s->tokenizer, folder, s->path, vocab};
+    TRY(tokens_tokenizer(data, &maker));
+    if (!maker) return TRINE_OK;
+    if (codec_open(&c, &from) != TRINE_OK) return status_clear(), TRINE_OK;
+    bool same = !c.tok || codec_hash(&c) == maker;
+    codec_close(&c);
+    CHECK(same, TRINE_EDATA, "%s: its tokens were made by another tokenizer than that of %s",
+          s->data, s->path);
+    return TRINE_OK;
+}
+
 /* Token files, on every rank. */
-static trine_status open_data(material *m, tokens **data, const settings *s, int vocab) {
+static trine_status open_data(material *m, tokens **data, const settings *s, const char *folder,
+                              int vocab) {
     int own;
     TRY(tokens_open(data, s->data));
     TRY(tokens_vocab(*data, &own));
     CHECK(own <= vocab, TRINE_EDATA,
           "%s has a vocabulary of %d tokens, but the model's has %d; it was made for another model",
           s->data, own, vocab);
+    TRY(check_maker(s, *data, folder, vocab));
     uint64_t count = tokens_count(*data);
     if (s->max_tokens && count > s->max_tokens) count = s->max_tokens;
     return material_add(m, (material_part){.count = count});
@@ -191,7 +209,8 @@ static trine_status read_files(material *m, const settings *s, const trine_gener
 static trine_status load(material *m, tokens **data, const settings *s, trine_generator *g) {
     trine_status status = TRINE_OK;
     if (s->data)
-        status = open_data(m, data, s, trine_generator_model(g)->vocab_size);
+        status =
+            open_data(m, data, s, trine_generator_path(g), trine_generator_model(g)->vocab_size);
     else if (trine_world_rank(g->world) == 0)
         status = read_files(m, s, g);
     TRY(trine_world_agree(g->world, status_user(status)));

@@ -66,7 +66,8 @@ trine_status material_texts(material *m, const char *const *paths, size_t count,
 /* ---- Questions ---- */
 
 /* What is too long loses its beginning, as in lm-evaluation-harness. */
-static trine_status add_ending(material *m, const choice_question *q, int ending, uint64_t most) {
+static trine_status add_ending(material *m, const choice_question *q, int ending, uint64_t most,
+                               const char *where) {
     char *text;
     size_t context, begin = m->ids.count, first;
     TRY(choices_join(q, ending, &text, &context));
@@ -79,7 +80,7 @@ static trine_status add_ending(material *m, const choice_question *q, int ending
     free(text);
     TRY(status);
     uint64_t count = m->ids.count - begin, lost = count > most + 1 ? count - most - 1 : 0;
-    CHECK(first > lost, TRINE_EDATA, "ending %d: %s", ending,
+    CHECK(first > lost, TRINE_EDATA, "%s: ending %d: %s", where, ending,
           first ? "longer than the sequence length" : "the context has no tokens");
     return material_add(
         m, (material_part){begin + lost, count - lost, first - lost, m->question_count});
@@ -93,12 +94,12 @@ static trine_status add_question(material *m, const char *line, size_t bytes, co
     choice_question *q = &grown[m->question_count];
     TRY(choices_parse(q, line, bytes, where));
     trine_status status = TRINE_OK;
-    for (int i = 0; i < q->count && status == TRINE_OK; i++) status = add_ending(m, q, i, most);
+    for (int i = 0; i < q->count && status == TRINE_OK; i++)
+        status = add_ending(m, q, i, most, where);
     if (status == TRINE_OK)
         m->question_count++;
     else
         choices_free(q);
-    if (status == TRINE_EDATA) return RAISE(TRINE_EDATA, "%s: %s", where, status_message());
     return status;
 }
 
