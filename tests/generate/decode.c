@@ -333,7 +333,10 @@ static void write_text(trine_world *world, trine_config c, const trine_sampling 
 /* Longer than the sequence, so that the text is cut. */
 static void check_text(trine_layout layout) {
     static const trine_sampling ways[] = {
-        {.temperature = 0}, {.temperature = 1, .seed = 9}, {.temperature = 2, .top_k = 5}};
+        {.temperature = 0},
+        {.temperature = 1, .seed = 9},
+        {.temperature = 2, .top_k = 5},
+        {.temperature = 1, .top_p = 0.8, .repetition_penalty = 1.3}};
     trine_world *own;
     trine_config c = config_of(layout), one = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     OK(comm_world_split(&own, harness_world, trine_world_rank(harness_world)));
@@ -351,6 +354,23 @@ static void check_text(trine_layout layout) {
 static void a_text_is_the_same_in_every_layout_and_without_a_cache(void **state) {
     (void)state;
     each_layout(check_text);
+}
+
+/* The tokens of the sequence, the prompt's and the generated ones, count; there are more with positive logits. */
+static void a_large_penalty_lets_no_token_come_twice(void **state) {
+    (void)state;
+    trine_config c =
+        config_of((trine_layout){.dp = 1, .tp = trine_world_size(harness_world), .pp = 1});
+    const trine_sampling s = {.temperature = 0, .repetition_penalty = 1e9};
+    trine_generator *g = generator_of(harness_world, &c);
+    int32_t ids[T] = {3, 1, 4, 1, 5};
+    bool seen[V] = {[1] = true, [3] = true, [4] = true, [5] = true};
+    for (int i = 5; i < T; i++) {
+        OK(trine_generator_next(g, i == 5 ? ids : &ids[i - 1], i == 5 ? 5 : 1, &s, &ids[i]));
+        assert_false(seen[ids[i]]);
+        seen[ids[i]] = true;
+    }
+    trine_generator_destroy(&g);
 }
 
 /* By definition: the next token after only the last T / 2 tokens, whenever there would be T + 1. */
@@ -547,6 +567,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_sequence_of_several_chunks),
         cmocka_unit_test(stages_change_no_bit),
         cmocka_unit_test(a_text_is_the_same_in_every_layout_and_without_a_cache),
+        cmocka_unit_test(a_large_penalty_lets_no_token_come_twice),
         cmocka_unit_test(a_long_text_is_cut_to_its_last_half),
         cmocka_unit_test(a_shorter_sequence_takes_less_memory_and_changes_no_bit),
         cmocka_unit_test(a_long_model_has_a_limit_of_its_own),
