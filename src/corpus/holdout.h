@@ -8,7 +8,7 @@
 #ifndef TRINE_CORPUS_HOLDOUT_H
 #define TRINE_CORPUS_HOLDOUT_H
 
-#include "corpus/shards.h"
+#include "corpus/token_shards.h"
 
 #define HOLDOUT_BLOCK ((size_t)1024)
 

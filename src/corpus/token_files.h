@@ -25,7 +25,7 @@ typedef struct {
     bool blocks; /* what validation took */
 } token_files;
 
-/* Writes PREFIX_train.bin and PREFIX_val.bin, or numbered files (shards.h): all of them or, after an error, none. Errors: those of
+/* Writes PREFIX_train.bin and PREFIX_val.bin, or numbered files (token_shards.h): all of them or, after an error, none. Errors: those of
  * corpus_encode and shards_add; TRINE_EINVAL when an output is also an input, or when nothing is left for training or
  * validation. Not collective. */
 trine_status token_files_write(token_files *files, const tokenizer *t, const inputs *in,

@@ -1,4 +1,4 @@
-#include "corpus/shards.h"
+#include "corpus/token_shards.h"
 
 #include <dirent.h>
 #include <errno.h>
