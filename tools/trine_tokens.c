@@ -369,8 +369,9 @@ static void print_help(settings *s, const options *o) {
     options_help(stdout, o);
 }
 
+static const char *const splits[] = {"auto", "documents", "blocks", NULL}; /* token_split */
+
 static trine_status run(settings *s, int argc, char **argv) {
-    static const char *const splits[] = {"auto", "documents", "blocks", NULL};
     const option rows[] = {
         OPTION_STRING("out", NULL, &s->out, "PREFIX",
                       "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "

@@ -101,8 +101,9 @@ static trine_status failure_of(const job *j) {
 static trine_status join_next(corpus *c, job *j) {
     job *b;
     TRY(next_job(c, &b));
-    trine_status status = b->kind == JOB_END ? failure_of(b) : job_join(j, b);
-    if (b->kind == JOB_END) job_destroy(b);
+    if (b->kind != JOB_END) return job_join(j, b);
+    trine_status status = failure_of(b);
+    job_destroy(b);
     return status;
 }
 
