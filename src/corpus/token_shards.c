@@ -35,24 +35,29 @@ static bool is_shard(const char *name, const char *base) {
     return strspn(name, "0123456789") == 6 && !strcmp(name + 6, ".bin");
 }
 
-static trine_status check_folder(const char *stem) {
-    char folder[SHARD_PATH];
-    const char *slash = strrchr(stem, '/'), *base = slash ? slash + 1 : stem;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - stem + 1) : 1,
-             slash ? stem : ".");
+/* The first of an earlier run's numbered files; "" if there is none. */
+static trine_status find_shard(const char *folder, const char *base, char found[SHARD_PATH]) {
     DIR *all = opendir(folder);
     CHECK(all, TRINE_EIO, "%s: %s", folder, strerror(errno));
-    struct dirent *entry;
-    while ((entry = readdir(all)) && !is_shard(entry->d_name, base)) {
-    }
-    trine_status status = TRINE_OK;
-    if (entry)
-        status = RAISE(TRINE_EINVAL,
-                       "%.*s%s is from an earlier run, and would be read together with the new "
-                       "files; remove %s_*.bin, or choose another --out",
-                       slash ? (int)(slash - stem + 1) : 0, stem, entry->d_name, stem);
+    found[0] = '\0';
+    for (struct dirent *entry; (entry = readdir(all));)
+        if (is_shard(entry->d_name, base) && (!found[0] || strcmp(entry->d_name, found) < 0))
+            snprintf(found, SHARD_PATH, "%s", entry->d_name);
     closedir(all);
-    return status;
+    return TRINE_OK;
+}
+
+static trine_status check_folder(const char *stem) {
+    char folder[SHARD_PATH], found[SHARD_PATH];
+    const char *slash = strrchr(stem, '/'), *base = slash ? slash + 1 : stem;
+    int length = slash ? (int)(slash - stem + 1) : 0;
+    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? stem : ".");
+    TRY(find_shard(folder, base, found));
+    CHECK(!found[0], TRINE_EINVAL,
+          "%.*s%s is from an earlier run, and would be read together with the new files; remove "
+          "%s_*.bin, or choose another --out",
+          length, stem, found, stem);
+    return TRINE_OK;
 }
 
 /* Numbered files are not to meet STEM.bin. */

@@ -63,7 +63,7 @@ lines() {
     printf '%s\n' '{"text":"a"}' '' '{"n":{"text":"no"},"text":"b\u0000\ud83d\ude00"}' '{"text":""}' \
         '{"text":"\ud83d"}' >lines.jsonl
     all lines.jsonl && [ "$(ids x_train.bin)" = "64 463 65 188 270 246 222 463 171 123 121 463" ] &&
-        prints 1 "3 documents, 9 B of text" && prints 1 "left out: 1 empty documents" &&
+        prints 1 "3 documents, 10 B of text" && prints 1 "left out: 1 empty documents" &&
         prints 1 "1 sequences of bytes that are no UTF-8 became U+FFFD"
 }
 check "JSON lines" lines
@@ -153,13 +153,15 @@ check "blocks of documents, if told" chosen
 
 # ---- Shards
 
+tokens_of() {
+    for file in "$@"; do tail -c +1025 "$file"; done
+}
 shards() {
     encode --out s --val-fraction 0.1 --shard-tokens 20000 docs.jsonl && encode --out a --val-fraction 0.1 docs.jsonl || return 1
     local full=$(($(count a_train.bin) / 20000))
     [ $full -ge 2 ] && [ "$(count s_train_000000.bin)" = 20000 ] &&
         [ "$(count "$(printf 's_train_%06d.bin' "$full")")" = $(($(count a_train.bin) % 20000)) ] &&
-        [ "$(for f in s_train_*.bin; do ids "$f"; done | tr '\n' ' ')" = "$(ids a_train.bin) " ] &&
-        [ "$(for f in s_val_*.bin; do ids "$f"; done | tr '\n' ' ')" = "$(ids a_val.bin) " ]
+        tokens_of s_train_*.bin | cmp - <(tokens_of a_train.bin) && tokens_of s_val_*.bin | cmp - <(tokens_of a_val.bin)
 }
 check "shards, in order" shards
 check "shards of an earlier run" refuses "s_train_000000.bin is from an earlier run" --out s docs.jsonl
