@@ -309,6 +309,7 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
         .encode = {.threads = s->threads ? s->threads : usable_processors(),
                    .part = CORPUS_PART,
                    .budget = CORPUS_BUDGET,
+                   .line = CORPUS_LINE,
                    .key = s->json_key ? s->json_key : "text",
                    .before = before->ids,
                    .before_count = before->count,

@@ -23,6 +23,7 @@ typedef struct {
     int threads;           /* that encode; at least 1 */
     size_t part;           /* bytes of a part; at least 1 */
     size_t budget;         /* bytes of text in memory */
+    size_t line;           /* bytes of the longest JSON line; up to a part more are accepted */
     const char *key;       /* of the text in JSON lines */
     const int32_t *before; /* tokens before each document, and after it; not owned */
     const int32_t *after;

@@ -151,9 +151,10 @@ static void close_block(reader *r, block *b) {
 }
 
 static trine_status grow_block(reader *r, block *b, const char *name) {
+    CHECK(b->filled <= r->s->line, TRINE_EDATA,
+          "%s:%" PRIu64 ": the line is longer than %zu bytes, the limit", name, b->line,
+          r->s->line);
     if (b->room - b->filled >= r->s->part) return TRINE_OK;
-    CHECK(b->filled <= CORPUS_LINE, TRINE_EDATA, "%s:%" PRIu64 ": the line is longer than %zu MiB",
-          name, b->line, CORPUS_LINE >> 20);
     size_t more = b->room + r->s->part;
     (void)queue_hold(r->q, more);
     char *text = realloc(b->j->text, b->room + more);

@@ -162,6 +162,7 @@ static corpus_settings settings_of(size_t part, int threads, size_t budget) {
     return (corpus_settings){.threads = threads,
                              .part = part,
                              .budget = budget,
+                             .line = 1 << 20,
                              .key = "text",
                              .after = after,
                              .after_count = 1};
@@ -208,6 +209,25 @@ static void the_first_fault_is_named(void **state) {
     }
 }
 
+static void a_line_above_the_limit_is_refused(void **state) {
+    (void)state;
+    char path[128];
+    FILE *file = create("lines.jsonl");
+    fputs("{\"text\":\"a\"}\n{\"text\":\"", file);
+    for (int i = 0; i < 2000; i++) fputc('a', file);
+    fputs("\"}\n", file);
+    fclose(file);
+    path_of(path, "lines.jsonl");
+    static result got;
+    corpus_counts counts;
+    corpus_settings s = settings_of(100, 2, 1000);
+    OK(encode(&s, &got, &counts));
+    s.line = 1000;
+    REFUSED(encode(&s, &got, &counts), TRINE_EDATA,
+            "lines.jsonl:2: the line is longer than 1000 bytes, the limit");
+    free(got.ids.ids);
+}
+
 static void bad_lines_can_be_left_out(void **state) {
     (void)state;
     static result got;
@@ -249,6 +269,7 @@ static void validation_is_evenly_spread(void **state) {
 static const struct CMUnitTest pipeline_tests[] = {
     cmocka_unit_test(parts_and_threads_change_nothing),
     cmocka_unit_test(the_first_fault_is_named),
+    cmocka_unit_test(a_line_above_the_limit_is_refused),
     cmocka_unit_test(bad_lines_can_be_left_out),
     cmocka_unit_test(validation_is_evenly_spread),
 };
