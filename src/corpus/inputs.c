@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -58,14 +59,14 @@ static trine_status add_entry(inputs *in, const char *folder, const char *name, 
     struct stat link, is;
     bool there = !lstat(path, &link) && !stat(path, &is);
     trine_status status = TRINE_OK;
-    if (there && S_ISREG(is.st_mode)) {
+    if (there && S_ISREG(is.st_mode) && !access(path, R_OK)) {
         in->bytes += (uint64_t)is.st_size;
         return add_file(in, path, lines);
     }
-    if (!there)
-        status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
-    else if (S_ISDIR(link.st_mode))
+    if (there && S_ISDIR(link.st_mode))
         status = add_folder(in, path, lines);
+    else if (!there || S_ISREG(is.st_mode))
+        status = RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
     free(path);
     return status;
 }
@@ -93,6 +94,7 @@ static trine_status add_path(inputs *in, const char *path, bool lines) {
         CHECK(in->count > before, TRINE_EDATA, "%s: a folder without files", path);
         return TRINE_OK;
     }
+    CHECK(standard || !access(path, R_OK), TRINE_EIO, "%s: %s", path, strerror(errno));
     if (standard || !S_ISREG(is.st_mode))
         in->sized = false;
     else

@@ -26,7 +26,7 @@ typedef struct {
     bool sized;     /* all are regular files, so that `bytes` is all */
 } inputs;
 
-/* Lists the inputs that the paths name. lines: all of them are JSON lines. Owned by the caller (inputs_free), also after an
+/* Lists the inputs that the paths name; none is opened, but each may be read. lines: all of them are JSON lines. Owned by the caller (inputs_free), also after an
  * error. Errors: TRINE_EIO with the path; TRINE_EDATA for a folder without files; TRINE_ENOMEM. Not collective. */
 trine_status inputs_list(inputs *in, const char *const *paths, size_t count, bool lines);
 void inputs_free(inputs *in);

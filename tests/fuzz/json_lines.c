@@ -8,12 +8,12 @@
 /* cJSON reads the same text, where it can: it knows no \u0000, refuses halves of surrogate pairs, is less strict about
  * numbers and blanks, and stops at a byte of 0. */
 static void compare(const char *line, const char *key, const char *text, json_line_value value) {
-    if (value.replaced || strstr(line, "\\u0000")) return;
+    if (strstr(line, "\\u0000")) return;
     fuzz_pause();
     cJSON *root = json_parse(line);
-    fuzz_demand(root);
-    const char *same = json_text(json_member(root, key));
-    fuzz_demand(same && strlen(same) == value.bytes && !memcmp(same, text, value.bytes));
+    fuzz_demand(root || strcasestr(line, "\\ud"));
+    const char *same = root ? json_text(json_member(root, key)) : text;
+    fuzz_demand(same && (!root || strlen(same) == value.bytes) && !memcmp(same, text, value.bytes));
     cJSON_Delete(root);
     fuzz_go_on();
 }
