@@ -71,7 +71,7 @@ static trine_status encode(const work *w, const encode_part *part, bool *holds) 
 static trine_status encode_text(const work *w, const char *text, size_t bytes) {
     size_t size = w->s->part;
     for (size_t at = 0; at < bytes;) {
-        size_t left = bytes - at, cut = left <= size ? left : job_cut(text + at, size);
+        size_t left = bytes - at, cut = left <= size ? left : job_cut(w->e, text + at, left, size);
         encode_part part = {text + at, least(left, cut + ENCODE_AHEAD), cut, at == 0};
         bool holds;
         TRY(encode(w, &part, &holds));

@@ -51,11 +51,37 @@ trine_status job_join(job *a, job *b) {
     return TRINE_OK;
 }
 
-/* In a text without line breaks and spaces: before a character. */
-size_t job_cut(const char *text, size_t limit) {
-    size_t cut = encode_likely_cut(text, limit);
-    if (cut) return cut;
-    cut = limit;
-    while (cut > 1 && limit - cut < 3 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--;
-    return cut;
+/* ---- Cuts ---- */
+
+#define TRIES ((size_t)32) /* of likely cuts, and then of characters */
+#define PROBE ((size_t)512)
+
+/* Whether the cut holds for the bytes before it. Their begin is a likely cut itself, and so this is not certain. */
+static bool probe(encoder *e, const char *text, size_t bytes, size_t cut) {
+    size_t from = cut > PROBE ? encode_likely_cut(text, cut - PROBE) : 0;
+    if (cut - from > 4 * PROBE) from = cut - PROBE;
+    size_t ahead = bytes - cut < ENCODE_AHEAD ? bytes - cut : ENCODE_AHEAD;
+    encode_part part = {text + from, cut - from + ahead, cut - from, from == 0};
+    token_list ids = {0};
+    bool holds = false;
+    if (encoder_part(e, &part, &ids, &holds) != TRINE_OK) status_clear();
+    free(ids.ids);
+    return holds;
+}
+
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* In a text without line breaks and spaces a character's begin is as good as any. */
+size_t job_cut(encoder *e, const char *text, size_t bytes, size_t limit) {
+    size_t likely = encode_likely_cut(text, limit), cut = likely, tries = 0;
+    for (; cut && tries < TRIES; cut = encode_likely_cut(text, cut), tries++)
+        if (probe(e, text, bytes, cut)) return cut;
+    for (cut = limit, tries = 0; cut > 1 && tries < TRIES; cut--) {
+        if (!begins_character(text[cut])) continue;
+        if (probe(e, text, bytes, cut)) return cut;
+        tries++;
+    }
+    return likely ? likely : limit;
 }

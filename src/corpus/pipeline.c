@@ -15,7 +15,7 @@ typedef struct {
     corpus_counts *counts;
     queue q;
     reader r;
-    encoder **encoders; /* owned; one a thread, the last is the caller's thread's */
+    encoder **encoders; /* owned; one a thread, then the caller's thread's, then the reader's */
     pthread_t *threads; /* owned; encoders */
     int started;
     pthread_t reader_thread;
@@ -45,11 +45,12 @@ static void *encode_jobs(void *context) {
 
 static trine_status start(corpus *c, const tokenizer *t) {
     size_t count = (size_t)c->s->threads;
-    c->encoders = calloc(count + 1, sizeof *c->encoders);
+    c->encoders = calloc(count + 2, sizeof *c->encoders);
     c->threads = calloc(count, sizeof *c->threads);
     c->r.end = job_create(JOB_END);
     CHECK(c->encoders && c->threads && c->r.end, TRINE_ENOMEM, "no memory for threads");
-    for (size_t i = 0; i <= count; i++) TRY(encoder_create(&c->encoders[i], t));
+    for (size_t i = 0; i < count + 2; i++) TRY(encoder_create(&c->encoders[i], t));
+    c->r.e = c->encoders[count + 1];
     for (size_t i = 0; i < count; i++, c->started++)
         CHECK(!pthread_create(&c->threads[i], NULL, encode_jobs, c), TRINE_ENOMEM,
               "cannot start thread %zu of %zu; use fewer --threads", i + 1, count);
@@ -64,7 +65,7 @@ static void finish(corpus *c) {
     for (int i = 0; i < c->started; i++) pthread_join(c->threads[i], NULL);
     if (!c->reads) job_destroy(c->r.end);
     queue_free(&c->q);
-    for (int i = 0; c->encoders && i <= c->s->threads; i++) encoder_destroy(&c->encoders[i]);
+    for (int i = 0; c->encoders && i < c->s->threads + 2; i++) encoder_destroy(&c->encoders[i]);
     free(c->encoders);
     free(c->threads);
 }

@@ -81,7 +81,7 @@ static trine_status read_parts(reader *r, byte_source *from, job *j) {
         job *next = NULL;
         trine_status status = TRINE_OK;
         j->last = filled < window(r) && filled <= r->s->part;
-        j->cut = j->last ? filled : job_cut(j->text, r->s->part);
+        j->cut = j->last ? filled : job_cut(r->e, j->text, filled, r->s->part);
         if (!j->last) status = next_part(r, j, filled, from, &next, &next_filled);
         if (status != TRINE_OK) job_destroy(j);
         TRY(status);
