@@ -168,6 +168,9 @@ static void expected(const option *row, char *text, size_t size) {
         snprintf(text + used, size - used, "%s",
                  used ? " or a file, whose name has a dot or a slash" : "a non-empty string");
         return;
+    case OPTION_KIND_BLEND:
+        snprintf(text, size, "one FILE, or weights and files in turn; quote a pattern");
+        return;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -245,7 +248,8 @@ static bool read_value(const option *row, const char *text) {
     case OPTION_KIND_U64: return read_u64(row, text);
     case OPTION_KIND_DOUBLE: return read_double(row, text);
     case OPTION_KIND_CHOICE: return read_choice(row, text);
-    case OPTION_KIND_STRING: return read_string(row, text);
+    case OPTION_KIND_STRING:
+    case OPTION_KIND_BLEND: return read_string(row, text);
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -284,6 +288,56 @@ static bool read_word(cursor *c, const option *row, const char *value) {
     return false;
 }
 
+/* Whether the next argument is one more word of a blend. */
+static bool word_follows(const cursor *c) {
+    return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
+}
+
+/* Appends a word; false if there is no room. */
+static bool join_word(const option *row, size_t *used, const char *word) {
+    if (*used + 2 * strlen(word) + 2 > row->room_bytes) return false;
+    if (*used) row->room[(*used)++] = ' ';
+    for (; *word; word++) {
+        if (strchr(" \t\n\\", *word)) row->room[(*used)++] = '\\';
+        row->room[(*used)++] = *word;
+    }
+    row->room[*used] = '\0';
+    return true;
+}
+
+static bool is_positive(const char *text) {
+    double value;
+    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = &value, .min = 0, .max = HUGE_VAL};
+    return read_double(&row, text) && value > 0;
+}
+
+/* The words from `first` on, of which a number has to be every other one. */
+static void read_blend(cursor *c, const option *row, const char *first) {
+    char want[256];
+    size_t used = 0;
+    expected(row, want, sizeof want);
+    if (!word_follows(c)) {
+        if (!read_value(row, first))
+            mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
+        return;
+    }
+    const char *word = first, *wrong = NULL;
+    bool fits = true, weight = true;
+    for (;; weight = !weight, word = *c->next++) {
+        if (!wrong && (weight ? !is_positive(word) : !*word)) wrong = word;
+        fits = fits && join_word(row, &used, word);
+        if (!word_follows(c)) break;
+    }
+    if (wrong)
+        mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, wrong, want);
+    else if (weight)
+        mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, word, want);
+    else if (!fits)
+        mistake(c->m, "--%s: more than %zu characters", row->name, row->room_bytes);
+    else
+        *row->to.text = row->room;
+}
+
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
     char want[512];
     int shown = (int)strcspn(argument, "=");
@@ -305,6 +359,10 @@ static void set_option(cursor *c, const option *row, const char *argument, const
         return;
     }
     if (!value) value = *c->next++;
+    if (row->kind == OPTION_KIND_BLEND) {
+        read_blend(c, row, value);
+        return;
+    }
     if (!read_value(row, value))
         mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
 }
@@ -395,6 +453,7 @@ void options_value(const option *row, char *text, size_t size) {
     case OPTION_KIND_U64: snprintf(text, size, "%" PRIu64, *row->to.u64); break;
     case OPTION_KIND_DOUBLE: shortest(*row->to.real, text, size); break;
     case OPTION_KIND_STRING:
+    case OPTION_KIND_BLEND:
         if (*row->to.text) snprintf(text, size, "%s", *row->to.text);
         break;
     case OPTION_KIND_CHOICE:

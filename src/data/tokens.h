@@ -1,12 +1,16 @@
-/* Token files in llm.c's format: 256 int32 of header ([0] magic, [1] version, [2] number of tokens,
+/* Token files. The writer makes llm.c's format: 256 int32 of header ([0] magic, [1] version, [2] number of tokens,
  * [3] vocabulary size, or 0 if unknown, [4] and [5] the tokenizer's hash, low word first, or 0 if unknown),
  * then the tokens:
  *
  *   magic 20240520, version 1   uint16
  *   magic 20240801, version 7   uint32
  *
- * A path may be a glob; the files that match, sorted, are one stream of tokens (shards).
- * Invariant: header and size are checked when a file is opened, every id against the vocabulary
+ * The reader also takes indexed datasets of Megatron-LM, a file X.bin with X.idx beside it, and files of uint16
+ * without a header, as nanoGPT makes them, if their path is "nanogpt:FILE" (data/format.h).
+ *
+ * A path may be a glob; the files that match, sorted, are one stream of tokens (shards) and have one format. If none
+ * matches, X stands for X.bin, as in Megatron-LM.
+ * Invariant: header, index and size are checked when a file is opened, every id against the vocabulary
  * when it is read; errors name file and offset, also when a file is truncated while in use.
  * Cost: one pread per sample, and one more where a sample continues in the next file; the first 128 files are
  * held open, any further file is opened for each read. */
@@ -19,7 +23,7 @@ typedef struct tokens tokens;
 
 /* Opens all files of `path`. *out is owned by the caller.
  * Errors: TRINE_EIO (missing, unreadable), TRINE_EDATA (short, truncated, too long, wrong magic or
- * version, empty); the message names the file. Not collective. */
+ * version, an index that does not fit, empty, several formats); the message names the file. Not collective. */
 trine_status tokens_open(tokens **out, const char *path);
 void tokens_close(tokens **t);
 
@@ -37,8 +41,10 @@ const char *tokens_file(const tokens *t, size_t i);
 bool tokens_has_file(const tokens *t, const char *path);
 
 /* *vocab = the largest vocabulary size in a header; a file whose header has none counts as its largest id + 1
- * (which reads that file once). Errors: TRINE_EDATA when an id is not below INT32_MAX. */
+ * (which reads that file once). Errors: TRINE_EDATA when an id is negative or not below INT32_MAX. */
 trine_status tokens_vocab(const tokens *t, int *vocab);
+/* The largest vocabulary size in a header; 0: no file has one. Pure. */
+uint32_t tokens_stated_vocab(const tokens *t);
 
 /* *hash = the hash (tokenizer_hash) of the tokenizer that made the tokens; 0 when no file has one. Files without a
  * hash are accepted beside files with one, whose hash counts: llm.c's own tools write none. Errors: TRINE_EDATA

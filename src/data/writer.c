@@ -14,7 +14,7 @@ struct tokens_writer {
     FILE *file;
     char *path, *unfinished; /* the final name, and the name until the file is complete */
     bool started;            /* we have created the unfinished file */
-    const token_format *format;
+    const llmc_kind *format;
     uint32_t vocab;
     uint64_t tokenizer; /* its hash; 0: unknown */
     uint64_t count;

@@ -28,10 +28,10 @@ static trine_status own_strings(trine_trainer *t) {
 static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
                               sampler_order order) {
     const trine_config *c = &t->config;
-    TRY(tokens_open(&d->source, path));
-    TRY(tokens_fingerprint(d->source, &d->print, NULL));
-    return sampler_create(&d->order, d->source, (size_t)c->model.seq_length,
-                          (uint32_t)c->model.vocab_size, c->data.seed, order);
+    TRY(blend_open(&d->samples, path));
+    TRY(blend_fingerprint(d->samples, &d->print, NULL));
+    return blend_order(d->samples, (size_t)c->model.seq_length, (uint32_t)c->model.vocab_size,
+                       c->data.seed, order);
 }
 
 /* Opens the files first: the model's size depends on their vocabulary. */
@@ -191,8 +191,8 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     pp_place_end(&t->spec);
     if (t->dev) device_close(&t->dev);
     if (t->mesh) trine_mesh_destroy(&t->mesh);
-    tokens_close(&t->train.source);
-    tokens_close(&t->val.source);
+    blend_close(&t->train.samples);
+    blend_close(&t->val.samples);
     free(t->data_path);
     free(t->val_path);
     free(t->split);

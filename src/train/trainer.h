@@ -5,8 +5,7 @@
 #include "base/output.h"
 #include "ckpt/blocks.h"
 #include "ckpt/lease.h"
-#include "data/sampler.h"
-#include "data/tokens.h"
+#include "data/blend.h"
 #include "device/cuda_open.h"
 #include "run/exec.h"
 #include "train/overflow.h"
@@ -23,10 +22,9 @@ typedef struct {
     uint64_t most;      /* the largest of their bytes */
 } trainer_pageable;
 
-/* A token file and an order of its samples. */
+/* Token files and the order of their samples. */
 typedef struct {
-    tokens *source;
-    sampler order;
+    blend *samples;
     tokens_print print;
 } trainer_data;
 
@@ -37,7 +35,7 @@ struct trine_trainer {
     blocks_writer writer; /* of checkpoints; created by the first save */
     lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
     device *dev;
-    trainer_data train, val; /* val.source NULL: no validation */
+    trainer_data train, val; /* val.samples NULL: no validation */
     program_spec spec, eval_spec;
     program *stages, *eval_stages; /* the programs of all stages; this rank runs its own */
     gpt_shape shape;

@@ -11,6 +11,9 @@
 #include "data/tokens.h"
 
 #define HEADER_BYTES 1024
+#define NO_INDEX                                                                                   \
+    "index of Megatron-LM beside it; trine-tokens makes one from text, and nanogpt:FILE reads "    \
+    "uint16 tokens without a header"
 
 /* The tests work in a folder of their own. */
 static char folder[] = "/tmp/trine-tokens-XXXXXX";
@@ -430,11 +433,11 @@ static void headers_that_are_wrong(void **state) {
         const char *message;
     } rows[] = {
         {{0, 1, 5, 0, 2, 5, 0},
-         "bad.bin: not a token file: magic 0 (valid: 20240520 for uint16, 20240801 for uint32); "
-         "trine-tokens makes one from text"},
+         "bad.bin: not a token file: magic 0 (valid: 20240520 for uint16, 20240801 for uint32), "
+         "and no " NO_INDEX},
         {{20240521, 1, 5, 0, 2, 5, 0},
          "bad.bin: not a token file: magic 20240521 (valid: 20240520 for uint16, 20240801 for "
-         "uint32); trine-tokens makes one from text"},
+         "uint32), and no " NO_INDEX},
         {{20240520, 7, 5, 0, 2, 5, 0},
          "bad.bin: unsupported version 7; files with magic 20240520 have version 1"},
         {{20240801, 1, 5, 0, 4, 5, 0},

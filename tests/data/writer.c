@@ -115,6 +115,7 @@ static trine_status fill(rlim_t bytes, int32_t count, bool go_on) {
     limit(bytes);
     for (int32_t i = 0; i < count && status == TRINE_OK; i++)
         status = tokens_writer_add(w, &(int32_t){i % 100}, 1);
+    if (go_on) limit(RLIM_INFINITY); /* there is room again */
     if (status == TRINE_OK || go_on) status = tokens_writer_close(&w);
     tokens_writer_discard(&w);
     limit(RLIM_INFINITY);
