@@ -3,10 +3,10 @@
  *     trine-tokens --tokenizer smollm2 --out corpus texts web.jsonl.zst      corpus_train.bin, corpus_val.bin
  *     trine-tokens --out corpus book.txt more.txt                            the same, each byte a token
  *
- * With a tokenizer, texts are read, decompressed and encoded as a stream (src/corpus). Without one the vocabulary is
- * 256, the inputs are concatenated as they are, and the last part is for validation; nothing is written before all
- * inputs have been read and the split has been checked. That text is kept in memory: a token file has at most 2^31 - 1 tokens
- * anyway. */
+ * With a tokenizer, texts are read, decompressed and encoded as a stream (src/corpus). Without one
+ * the vocabulary is 256, the inputs are concatenated as they are, and the last part is for
+ * validation; nothing is written before all inputs have been read and the split has been checked.
+ * That text is kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

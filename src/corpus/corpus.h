@@ -3,12 +3,12 @@
  *   reader (a thread)  ->  parts of about 1 MiB  ->  encoders (threads)  ->  the caller's thread: joins, hands on
  *
  * A text file is a document, and so is each JSON line. The tokens of a document are those that encoder_text gives for
- * the whole of it, whatever the number of threads and the size of parts: a long document is cut where encoder_part finds that
- * the cut changes nothing, and parts between which it would are joined and encoded again.
+ * the whole of it, whatever the number of threads and the size of parts: a long document is cut where encoder_part
+ * finds that the cut changes nothing, and parts between which it would are joined and encoded again.
  *
- * Invariant: the order of documents is that of the inputs; the first fault in this order is the one reported.
- * Memory: `budget` bytes of text, the tokens of these texts (some 1 byte of tokens a byte of text; 4 at most), and an
- * encoder a thread. A document that is a JSON line is in memory as a whole, and alone if it is larger than the budget. */
+ * Invariant: the order of documents is that of the inputs; the first fault in this order is the one reported. Memory:
+ * `budget` bytes of text, the tokens of these texts (some 1 byte of tokens a byte of text; 4 at most), and an encoder
+ * a thread. A document that is a JSON line is in memory as a whole, and alone if it is larger than the budget. */
 #ifndef TRINE_CORPUS_CORPUS_H
 #define TRINE_CORPUS_CORPUS_H
 
@@ -52,9 +52,9 @@ typedef struct {
     void *context;
 } corpus_watch;
 
-/* Encodes all inputs. Sink and watch are called in this thread. Errors: TRINE_EIO and TRINE_EDATA name the input, and the line or byte; TRINE_ENOMEM; those of sink
- * and watch.
- * *counts is what was handed on, also after an error. Not collective. */
+/* Encodes all inputs. Sink and watch are called in this thread. Errors: TRINE_EIO and TRINE_EDATA name the input, and
+ * the line or byte; TRINE_ENOMEM; those of sink and watch. *counts is what was handed on, also after an error. Not
+ * collective. */
 trine_status corpus_encode(const tokenizer *t, const inputs *in, const corpus_settings *s,
                            corpus_sink sink, corpus_watch watch, corpus_counts *counts);
 

@@ -26,12 +26,12 @@ typedef struct {
     uint64_t replaced; /* halves of surrogate pairs */
 } json_line_value;
 
-/* Writes the value of the member `key` of the object in `line` to `out`, which has room for `bytes` bytes (the text is never
- * longer than the line), without a terminator. `out` may be `line` itself: the text then overwrites it. `bytes` is
- * without the line break; blanks around the object are allowed. Only members of the object itself count, not those of
- * objects inside it.
- * Errors: TRINE_EDATA names path, line, fault and column (in bytes, from 1): not JSON, no object, the key is missing, is there
- * twice, or its value is no string; `out` then has undefined bytes. Pure. Cost: one pass. */
+/* Writes the value of the member `key` of the object in `line` to `out`, which has room for `bytes` bytes (the text
+ * is never longer than the line), without a terminator. `out` may be `line` itself: the text then overwrites it.
+ * `bytes` is without the line break; blanks around the object are allowed. Only members of the object itself count,
+ * not those of objects inside it. Errors: TRINE_EDATA names path, line, fault and column (in bytes, from 1): not
+ * JSON, no object, the key is missing, is there twice, or its value is no string; `out` then has undefined bytes.
+ * Pure. Cost: one pass. */
 trine_status json_line_text(const char *line, size_t bytes, const char *key, char *out,
                             json_line_value *value, json_line_place place);
 

@@ -1,7 +1,8 @@
 /* The jobs between a reader, encoders and a writer, in order. Any thread may call any function.
  *
- * Invariant: jobs leave in the order in which they came. The bytes that are held stay below the budget, unless the queue is
- * empty: a job that is larger than the budget is alone in it, and a writer that waits for one more job gets it. */
+ * Invariant: jobs leave in the order in which they came. The bytes that are held stay below the budget, unless the
+ * queue is empty: a job that is larger than the budget is alone in it, and a writer that waits for one more job gets
+ * it. */
 #ifndef TRINE_CORPUS_QUEUE_H
 #define TRINE_CORPUS_QUEUE_H
 

@@ -1,8 +1,8 @@
 /* A stream of tokens in one token file or several (data/tokens.h), all or nothing.
  *
- * With the stem "books_train" the files are books_train_000000.bin, books_train_000001.bin ..., or books_train.bin if one is enough and
- * numbers were not asked for. Until shards_publish they have other names (.shard and .unfinished at the end), which the pattern
- * books_train*.bin does not match. */
+ * With the stem "books_train" the files are books_train_000000.bin, books_train_000001.bin ..., or books_train.bin if
+ * one is enough and numbers were not asked for. Until shards_publish they have other names (.shard and .unfinished at
+ * the end), which the pattern books_train*.bin does not match. */
 #ifndef TRINE_CORPUS_TOKEN_SHARDS_H
 #define TRINE_CORPUS_TOKEN_SHARDS_H
 
