@@ -180,6 +180,9 @@ typedef struct {
                                   before blanks and backslashes in a path */
     const char *val_data_path; /* the same; NULL: no validation */
     uint64_t seed;             /* of initial parameters and of the sample order */
+    const char *tokenizer;     /* tokenizer.json, or a folder with one, which only rank 0 reads: must fit the
+                                  vocabulary and the hash in the token files, and is saved in checkpoints.
+                                  NULL: that of the folder that is loaded, if it has one */
 } trine_data;
 
 typedef struct {
