@@ -25,7 +25,7 @@ typedef struct blend {
     char *text; /* as the user gave it */
     blend_source *sources;
     int count;
-    shares shares;
+    share_order shares;
 } blend;
 
 /* Opens all files. *out is owned by the caller, NULL after an error. Errors: TRINE_EINVAL for weights and paths not in

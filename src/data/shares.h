@@ -33,18 +33,18 @@ typedef struct {
     uint64_t weight[SHARES_MAX]; /* whole numbers without a common divisor */
     uint64_t period;             /* their sum */
     shares_point now, marks[2];  /* where the last call was, and earlier points */
-} shares;
+} share_order;
 
 /* Weights as texts: digits with a point or an exponent. Errors: TRINE_EINVAL names a text that is not a positive
  * number, or says that the weights have too many digits together (some 18). Pure. */
-trine_status shares_create(shares *s, int sources, const char *const *weights);
+trine_status shares_create(share_order *s, int sources, const char *const *weights);
 
 /* The source of sample n, counted from 0; *own: the number of that source's earlier samples. A pure function of the
  * weights and n: `now` and `marks` only save time. */
-int shares_source(shares *s, uint64_t n, uint64_t *own);
+int shares_source(share_order *s, uint64_t n, uint64_t *own);
 
 /* The part of the samples that source i has, between 0 and 1. Pure. */
-double shares_part(const shares *s, int i);
+double shares_part(const share_order *s, int i);
 
 /* Whether `text` is a positive decimal number, as weights are. Pure. */
 bool shares_is_weight(const char *text);
