@@ -6,10 +6,10 @@
  * The j-th sample of source i (j from 0) may be any from floor(j / w_i) + 1 to ceil((j + 1) / w_i): the positions,
  * counted from 1, that keep the promise. Of the sources whose window has begun, the one whose window ends first is
  * next (the first of equals). No window is missed: the windows inside positions a to b number at most
- * floor(w_i (b - a + 1)) for source i, b - a + 1 in all, and serving the earliest end first meets all ends whenever no
- * interval asks for more than it has (Jackson's rule for unit jobs). None is idle: before position n, n - 1 samples are
- * divided among shares that add up to n, so some c_i < w_i n, which says that its window has begun. These are the windows
- * of Baruah, Cohen, Plaxton and Varvel, "Proportionate progress", Algorithmica 15, 1996.
+ * floor(w_i (b - a + 1)) for source i, b - a + 1 in all, and serving the earliest end first meets all ends whenever
+ * no interval asks for more than it has (Jackson's rule for unit jobs). No position is left empty: before position n,
+ * n - 1 samples are divided among shares that add up to n, so some c_i < w_i n: its window has begun. These are the
+ * windows of Baruah, Cohen, Plaxton and Varvel, "Proportionate progress", Algorithmica 15, 1996.
  *
  * Cost: the next sample some 10 ns a source; a jump forward by m samples m times that, a jump back at most 130 000
  * times, or from the beginning of a period if it is further. The order repeats after sum of weights / their greatest
