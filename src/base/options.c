@@ -168,6 +168,9 @@ static void expected(const option *row, char *text, size_t size) {
         snprintf(text + used, size - used, "%s",
                  used ? " or a file, whose name has a dot or a slash" : "a non-empty string");
         return;
+    case OPTION_KIND_LIST:
+        snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
+        return;
     case OPTION_KIND_BLEND:
         snprintf(text, size, "one FILE, or weights and files in turn; quote a pattern");
         return;
@@ -241,6 +244,13 @@ static bool read_string(const option *row, const char *text) {
     return true;
 }
 
+static bool read_list(const option *row, const char *text) {
+    option_list *list = row->to.list;
+    if (!*text || list->count == OPTION_LIST_MOST) return false;
+    list->texts[list->count++] = text;
+    return true;
+}
+
 /* Sets the row's destination; false if `text` is not a valid value. */
 static bool read_value(const option *row, const char *text) {
     switch (row->kind) {
@@ -248,6 +258,7 @@ static bool read_value(const option *row, const char *text) {
     case OPTION_KIND_U64: return read_u64(row, text);
     case OPTION_KIND_DOUBLE: return read_double(row, text);
     case OPTION_KIND_CHOICE: return read_choice(row, text);
+    case OPTION_KIND_LIST: return read_list(row, text);
     case OPTION_KIND_STRING:
     case OPTION_KIND_BLEND: return read_string(row, text);
     case OPTION_KIND_FLAG:
@@ -466,6 +477,7 @@ void options_value(const option *row, char *text, size_t size) {
         snprintf(text, size, "%s", row->choices[index]);
         break;
     case OPTION_KIND_FLAG: snprintf(text, size, "%s", *row->to.flag ? "on" : ""); break;
+    case OPTION_KIND_LIST: /* its default is empty */
     case OPTION_KIND_HEADING: break;
     }
 }

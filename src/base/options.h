@@ -9,8 +9,9 @@
  *     };
  *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
  *
- * Syntax: `--name value` and `--name=value`; the last occurrence wins; a value that starts with "--" needs
- * the "=" form; `--` ends the options. Only a blend takes several words. An alias of one letter is written -x.
+ * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
+ * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one letter is
+ * written -x.
  * Invariant: no destination ever holds a value that its row does not allow. Only options_help and
  * options_man print. Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
@@ -29,10 +30,19 @@ typedef enum {
     OPTION_KIND_U64,
     OPTION_KIND_DOUBLE,
     OPTION_KIND_STRING,
+    OPTION_KIND_LIST,
     OPTION_KIND_BLEND,
     OPTION_KIND_FLAG,
     OPTION_KIND_CHOICE
 } option_kind;
+
+#define OPTION_LIST_MOST 16
+
+/* The values of an option that may be given several times. */
+typedef struct {
+    const char *texts[OPTION_LIST_MOST]; /* point into argv */
+    size_t count;
+} option_list;
 
 typedef struct {
     const char *name, *alias; /* without dashes; alias: NULL: none */
@@ -42,6 +52,7 @@ typedef struct {
         uint64_t *u64;
         double *real;
         const char **text; /* will point into argv */
+        option_list *list;
         bool *flag;
         void *choice; /* an enum: the index of a name in `choices` */
     } to;
@@ -79,6 +90,12 @@ typedef struct {
 #define OPTION_STRING(name_, alias_, to_, metavar_, help_)                                         \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
+        .metavar = (metavar_), .help = (help_)                                                     \
+    }
+/* Non-empty strings, one for each time that the option is given, at most OPTION_LIST_MOST. */
+#define OPTION_LIST(name_, alias_, to_, metavar_, help_)                                           \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_LIST, .to.list = (to_),            \
         .metavar = (metavar_), .help = (help_)                                                     \
     }
 /* One of the words, or the name of a file, which must contain a dot or a slash. */

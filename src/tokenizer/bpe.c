@@ -74,6 +74,8 @@ bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
     if (b->bytes) {
         *next = at + 1;
         s.ids[0] = b->byte_id[(unsigned char)*at];
+        s.count = s.ids[0] >= 0; /* a byte without a token disappears */
+        s.unknown = s.ids[0] < 0;
         return s;
     }
     text_char(at, next);
@@ -93,16 +95,13 @@ bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
 }
 
 /* The tokens of single bytes: their character, or <0x00> to <0xFF>. */
-static trine_status find_bytes(bpe *b, const char *path) {
+static void find_bytes(bpe *b) {
     for (int byte = 0; byte < 256; byte++) {
         char name[8];
         size_t length = b->bytes ? text_put(name, bytes_char((unsigned char)byte))
                                  : (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
         b->byte_id[byte] = vocab_find_model(b->words, name, length);
-        CHECK(!b->bytes || b->byte_id[byte] >= 0, TRINE_EDATA,
-              "%s: the vocabulary has no token for byte 0x%02X", path, (unsigned)byte);
     }
-    return TRINE_OK;
 }
 
 static bool is_byte_token(const bpe *b, int32_t id) {
@@ -224,7 +223,7 @@ trine_status bpe_read(bpe *b, const vocab *words, bool bytes, const cJSON *model
     TRY(check_empty(model, "continuing_subword_prefix", path));
     TRY(check_empty(model, "end_of_word_suffix", path));
     TRY(read_unknown(b, model, path));
-    TRY(find_bytes(b, path));
+    find_bytes(b);
     TRY(make_tables(b, (size_t)cJSON_GetArraySize(merges), path));
     return take_all(b, merges, path);
 }
@@ -249,7 +248,7 @@ trine_status bpe_read_lines(bpe *b, const vocab *words, const char *merges, size
     for (size_t i = 0; i < bytes; i++) lines += merges[i] == '\n';
     CHECK(text_valid(merges, bytes) == bytes, TRINE_EDATA, "%s: invalid UTF-8", path);
     *b = (bpe){.words = words, .bytes = true, .unknown = -1, .cuttable = true};
-    TRY(find_bytes(b, path));
+    find_bytes(b);
     TRY(make_tables(b, lines, path));
     trine_status status = take_lines(b, merges, bytes, &whole, path);
     free(whole.text);

@@ -538,6 +538,28 @@ static void blends_that_are_none(void **state) {
     assert_string_equal(text, "default");
 }
 
+/* A list has every value, in order, up to its limit; an empty value is none. */
+static void a_list_has_every_value(void **state) {
+    (void)state;
+    option_list list = {.count = 0};
+    const option row = OPTION_LIST("stop", "s", &list, "TEXT", "where to end");
+    const options o = {.program = "program", .rows = &row, .count = 1};
+    char *argv[2 * OPTION_LIST_MOST + 3] = {"program", "--stop", "a", "--stop=b c", "-s", "d"};
+    OK(options_parse(&o, 6, argv));
+    assert_int_equal(list.count, 3);
+    assert_string_equal(list.texts[0], "a");
+    assert_string_equal(list.texts[1], "b c");
+    assert_string_equal(list.texts[2], "d");
+    argv[1] = "--stop=";
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "a non-empty string, at most 16 times");
+    assert_int_equal(list.count, 3);
+    list.count = 0;
+    for (int i = 1; i <= OPTION_LIST_MOST + 1; i++) argv[i] = "--stop=x";
+    REFUSED(options_parse(&o, OPTION_LIST_MOST + 2, argv), TRINE_EINVAL,
+            "--stop: invalid value \"x\"");
+    assert_int_equal(list.count, OPTION_LIST_MOST);
+}
+
 static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(nothing_given_changes_nothing),
     cmocka_unit_test(every_kind_is_read_in_both_forms),
@@ -562,6 +584,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
+    cmocka_unit_test(a_list_has_every_value),
 };
 
 int main(void) {
