@@ -31,7 +31,7 @@ TEMPLATE, PLAIN = 1, 2  # encode_flags
 REFUSED = 2**32 - 1
 BATCH = 2 << 20  # bytes: the objects of `tokenizers` take a hundred times as much memory
 # Of the small tokenizers each gets one text in so many, and other ones than the next.
-SHARE = 8
+SHARE = 12
 BIG = ("gpt2", "smollm2", "deepseek")
 
 
@@ -246,7 +246,8 @@ def make_all(folder, characters):
     """{name: (path, Tokenizer)}."""
     sample = training_texts(characters)
     files = {name: getattr(makers, name)() for name in BIG}
-    files.update(makers.families(*makers.trained_bytes(sample)))
+    over_bytes = makers.trained_bytes(sample)
+    files.update({**makers.families(*over_bytes), **makers.stages(*over_bytes)})
     files.update(makers.word_families(*makers.trained_words(sample)))
     return {name: makers.put(folder, name, file) for name, file in files.items()}
 

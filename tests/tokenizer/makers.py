@@ -211,6 +211,33 @@ def families(vocab, merges):
     }
 
 
+BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+
+
+def stages(vocab, merges):
+    """Over bytes: kinds of stages that the families do not have."""
+    def file(pre_tokenizer, normalizer=None):
+        return whole(bpe(vocab, merges), [], normalizer, pre_tokenizer, None, DECODE_BYTES)
+
+    all = {form.lower(): file(byte_level(True), {"type": form}) for form in ("NFD", "NFKC", "NFKD")}
+    all.update({
+        "replace-expression": file(byte_level(True), replace(r" {2,}|\p{Mn}", "_", "Regex")),
+        "replace-letters": file(byte_level(True), sequence("normalizers", [replace("the", ""), {"type": "NFC"}, replace("e", "the ")])),
+        "whitespace": file(pre({"type": "Whitespace"}, byte_level(False))),
+        "whitespace-split": file(pre({"type": "WhitespaceSplit"}, byte_level(False))),
+        "falcon": file(pre({"type": "Punctuation", "behavior": "Contiguous"}, byte_level(True), {"type": "Digits", "individual_digits": False},
+                           split("[0-9][0-9][0-9]"))),
+        "digits-together": file(pre({"type": "Digits", "individual_digits": False}, byte_level(True))),
+        "looks-behind": file(pre(split(r"(?<=[a-m])(?=[n-z])|\b\d+|^\s|\w+$", "Isolated"), byte_level(False))),
+    })
+    for behavior in BEHAVIORS:
+        all["punctuation-" + behavior] = file(pre({"type": "Punctuation", "behavior": behavior}, byte_level(True)))
+        for invert in (False, True):
+            all["split-%s-%s" % (behavior, invert)] = file(pre(split(r"[\p{Lu}\d ]|the", behavior, invert), byte_level(False)))
+        all["string-" + behavior] = file(pre(split_string("e ", behavior), byte_level(False)))
+    return all
+
+
 def word_families(vocab, merges):
     """Over characters, with bytes for those that are not in the vocabulary."""
     ends = [added(i, token) for i, token in enumerate(["<unk>", "<s>", "</s>"])]
