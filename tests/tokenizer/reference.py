@@ -112,12 +112,8 @@ def all_stages(bytes_file, words_file):
         ignored = {**model, "ignore_merges": name == "llama3"}
         yield name, "tiny.json", {**file, "model": ignored}
     yield "digits", "tiny.json", {**bytes_file, "pre_tokenizer": makers.pre({"type": "Digits", "individual_digits": True}, makers.byte_level(True))}
-    yield "digits-together", "tiny.json", {**bytes_file, "pre_tokenizer": makers.pre({"type": "Digits", "individual_digits": False},
-                                                                                    makers.byte_level(True))}
-    for behavior in ("Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
-        for invert in (False, True):
-            stages = makers.pre(makers.split("[a-e ]", behavior, invert), makers.byte_level(False))
-            yield "split-%s-%s" % (behavior, invert), "tiny.json", {**bytes_file, "pre_tokenizer": stages}
+    for name, file in makers.stages(model["vocab"], model["merges"]).items():
+        yield name, "tiny.json", {**file, "model": model, "added_tokens": bytes_file["added_tokens"]}
     model = words_file["model"]
     for name, file in makers.word_families(model["vocab"], model["merges"]).items():
         if not name.startswith("unknown"):
@@ -172,7 +168,7 @@ def chosen(name, count, r):
         return range(count)
     if "added" in name:
         return range(len(WORDS) + len(FLAGGED) + 3)
-    return sorted(r.sample(range(len(WORDS)), 12) + r.sample(range(len(WORDS), count), 5))
+    return sorted(r.sample(range(len(WORDS)), 8) + r.sample(range(len(WORDS), count), 4))
 
 
 def main():
