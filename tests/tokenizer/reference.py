@@ -46,7 +46,7 @@ WORDS = ["", " ", "the station's clock", "  The trains,  they've left \n\n alrea
          "<|endoftext|>", "a <|endoftext|> b<|endoftext|>", "\u706b\u8f66\u7ad9 \u706b\u8f66", "\u0447\u0430\u0441 \u0447\u0430\u0441\u044b", "12345 \u0661\u0662\u0663\u0664 \u00bd\u2167",
          "cafe\u0301 caf\u00e9 cafe\u0301s", "\U0001f469\U0001f3fd\u200d\U0001f52c\U0001f1e9\U0001f1ea", "\u2581\u2581the \u2581", " \u2581 the", "<s>the</s> <unk>", "<0x41>\x00\x7f",
          "<|begin_of_text|>the<|end_of_text|>", "\u00a0the\u3000hours\u200b \u180e\u2028x\x85y\x1cz", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", " " * 20 + "x" + "\n" * 9,
-         "99 thousands of heavy thousands, 999", "\u212b\uac01\u1100\u1161\u11a8q\u0307\u0323", "camelCaseHTTPServer2Go", "x  y   z\n"]
+         "99 thousands of thousands, 999", "\u212b\uac01\u1100\u1161\u11a8q\u0307\u0323", "camelCaseHTTPServer2Go", "x  y   z\n"]
 FLAGGED = ["  <|plain|>  x", " <|left|> <|right|> x <|both|>  y", "<|plain|><|plain|>", "<|pla<|plain|><|plain", "lonely lonelyx xlonely _lonely lonely.",
            "a b  lone Lone", "<|norm|><|plain|>", "\u4e2d\u6587 \u4e2d\u6587\u5b57", "caf\u00e9 cafe\u0301 cafe\u0301s caf\u00e9s", "\u212bngstrom \u00c5ngstrom", "x\n\n\ny _x_ a_x_", "the th e\u0301"]
 
@@ -58,10 +58,8 @@ def tiny():
     t.train_from_iterator(SAMPLE.splitlines(), trainers.BpeTrainer(vocab_size=460, show_progress=False,
                                                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     model = json.loads(t.to_str())["model"]
-    # No merges lead to the words: they are found only where ignore_merges is set.
-    more = ["\u0120thousands", "99", "\u0120heavy", "<|endoftext|>"]
-    assert not set(more) & set(model["vocab"])
-    vocab = {**model["vocab"], **{token: len(model["vocab"]) + i for i, token in enumerate(more)}}
+    vocab = makers.with_unmerged(model["vocab"])
+    vocab["<|endoftext|>"] = len(vocab)
     return makers.whole(makers.bpe(vocab, model["merges"]), [makers.added(len(vocab) - 1, "<|endoftext|>")], None,
                         makers.byte_level(True), None, makers.DECODE_BYTES)
 
@@ -109,8 +107,9 @@ def all_stages(bytes_file, words_file):
     yield "tiny", "tiny.json", bytes_file
     model = bytes_file["model"]
     for name, file in makers.families(model["vocab"], model["merges"]).items():
-        ignored = {**model, "ignore_merges": name == "llama3"}
-        yield name, "tiny.json", {**file, "model": ignored}
+        if name != "llama3":
+            yield name, "tiny.json", {**file, "model": model}
+    yield "ignore-merges", "tiny.json", {**bytes_file, "model": {**model, "ignore_merges": True}}
     yield "digits", "tiny.json", {**bytes_file, "pre_tokenizer": makers.pre({"type": "Digits", "individual_digits": True}, makers.byte_level(True))}
     for name, file in makers.stages(model["vocab"], model["merges"]).items():
         yield name, "tiny.json", {**file, "model": model, "added_tokens": bytes_file["added_tokens"]}
