@@ -4,7 +4,7 @@
  *
  *   added tokens      "<|endoftext|>": found in the text, their ids are emitted as they are
  *   normalizers       NFC, Prepend, Replace ...                      (normalize.h)
- *   pre-tokenizers    regular expressions that cut words: merges never cross from one word to the next   (split.h)
+ *   pre-tokenizers    regular expressions that cut words: merges never cross from one word to the next   (pretokenize.h)
  *   model             bytes or characters of a word, merged pair by pair in the order of the merges      (bpe.h)
  *   template          tokens before and after a text, such as <|begin_of_text|>
  *
@@ -83,8 +83,9 @@ typedef enum {
 trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned flags,
                           token_list *out);
 
-/* Bytes of the longest word. Merging takes some 24 bytes of memory for each. */
-#define ENCODE_WORD ((size_t)8 << 20)
+/* Bytes of the longest word that merging takes at once: some 36 bytes of memory for each. (Words are cut first where no
+ * merge can reach across.) */
+#define ENCODE_WORD ((size_t)4 << 20)
 
 /* A part of a long text, so that texts of any length are encoded in bounded memory and by several threads: the ids of
  * all parts, one after the other, are those of the whole text. */

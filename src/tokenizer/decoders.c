@@ -1,0 +1,343 @@
+#include "tokenizer/decoders.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "tokenizer/bytes.h"
+#include "tokenizer/tokenizer_parts.h"
+
+#define DEPTH 4
+#define MOST  32 /* steps */
+
+/* ---- Reading ---- */
+
+static trine_status unsupported(const char *what, const char *path) {
+    return RAISE(TRINE_EUNSUPPORTED, "%s: decoder %s is not supported at this place", path, what);
+}
+
+static trine_status add_step(decode_list *list, decode_step **step, const char *what,
+                             const char *path) {
+    *step = NULL;
+    if (list->fused || list->byte_level || list->byte_fallback || list->count == MOST)
+        return unsupported(what, path);
+    decode_step *steps = realloc(list->steps, (list->count + 1) * sizeof *steps);
+    CHECK(steps, TRINE_ENOMEM, "%s: no memory for a decoder", path);
+    list->steps = steps;
+    *step = &steps[list->count++];
+    **step = (decode_step){0};
+    return TRINE_OK;
+}
+
+static trine_status copy(char **to, const char *text, const char *what, const char *path) {
+    CHECK(text, TRINE_EDATA, "%s: decoder %s lacks a text", path, what);
+    *to = strdup(text);
+    CHECK(*to, TRINE_ENOMEM, "%s: no memory for a decoder", path);
+    return TRINE_OK;
+}
+
+static trine_status read_byte_level(decode_list *list, const cJSON *entry, const char *path) {
+    (void)entry;
+    if (list->fused || list->byte_fallback) return unsupported("ByteLevel", path);
+    list->byte_level = list->fused = true;
+    return TRINE_OK;
+}
+
+static trine_status read_byte_fallback(decode_list *list, const cJSON *entry, const char *path) {
+    (void)entry;
+    if (list->fused) return unsupported("ByteFallback", path);
+    list->byte_fallback = true;
+    return TRINE_OK;
+}
+
+static trine_status read_fuse(decode_list *list, const cJSON *entry, const char *path) {
+    (void)entry, (void)path;
+    list->fused = true;
+    return TRINE_OK;
+}
+
+static trine_status read_replace(decode_list *list, const cJSON *entry, const char *path) {
+    decode_step *step;
+    const char *what = json_text(json_member(json_member(entry, "pattern"), "String"));
+    if (!what || !*what) return unsupported("Replace without a text (String)", path);
+    TRY(add_step(list, &step, "Replace", path));
+    step->kind = DECODE_REPLACE;
+    TRY(copy(&step->what, what, "Replace", path));
+    return copy(&step->content, json_text(json_member(entry, "content")), "Replace", path);
+}
+
+/* One character. */
+static bool is_char(const char *text) {
+    const char *next;
+    if (!text || !*text) return false;
+    text_char(text, &next);
+    return !*next;
+}
+
+static trine_status read_strip(decode_list *list, const cJSON *entry, const char *path) {
+    decode_step *step;
+    const char *what = json_text(json_member(entry, "content"));
+    uint64_t start, stop;
+    CHECK(is_char(what) && json_integer(json_member(entry, "start"), &start) &&
+              json_integer(json_member(entry, "stop"), &stop),
+          TRINE_EDATA, "%s: decoder Strip lacks a character, start or stop", path);
+    if (list->fused) {
+        if (stop || list->strip_most) return unsupported("Strip of the end of the text", path);
+        strcpy(list->strip, what);
+        list->strip_most = start;
+        return TRINE_OK;
+    }
+    TRY(add_step(list, &step, "Strip", path));
+    step->kind = DECODE_STRIP;
+    step->start = start;
+    step->stop = stop;
+    return copy(&step->what, what, "Strip", path);
+}
+
+static trine_status read_metaspace(decode_list *list, const cJSON *entry, const char *path) {
+    decode_step *step;
+    const char *what = json_text(json_member(entry, "replacement"));
+    const char *scheme = json_text(json_member(entry, "prepend_scheme"));
+    const cJSON *prefix = json_member(entry, "add_prefix_space");
+    CHECK(is_char(what), TRINE_EDATA, "%s: decoder Metaspace lacks a character", path);
+    TRY(add_step(list, &step, "Metaspace", path));
+    step->kind = DECODE_METASPACE;
+    step->prefixed = scheme ? strcmp(scheme, "never") != 0 : !prefix || cJSON_IsTrue(prefix);
+    return copy(&step->what, what, "Metaspace", path);
+}
+
+static const struct {
+    const char *name;
+    trine_status (*read)(decode_list *list, const cJSON *entry, const char *path);
+} kinds[] = {
+    {"ByteLevel", read_byte_level},
+    {"ByteFallback", read_byte_fallback},
+    {"Fuse", read_fuse},
+    {"Replace", read_replace},
+    {"Strip", read_strip},
+    {"Metaspace", read_metaspace},
+};
+
+static trine_status read_entry(decode_list *list, const cJSON *entry, const char *path, int depth) {
+    const char *name = json_text(json_member(entry, "type"));
+    CHECK(name, TRINE_EDATA, "%s: a decoder without a type", path);
+    if (!strcmp(name, "Sequence")) {
+        const cJSON *rows = json_member(entry, "decoders"), *row;
+        CHECK(cJSON_IsArray(rows) && depth < DEPTH, TRINE_EDATA, "%s: invalid decoder Sequence",
+              path);
+        cJSON_ArrayForEach(row, rows) TRY(read_entry(list, row, path, depth + 1));
+        return TRINE_OK;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(name, kinds[i].name)) return kinds[i].read(list, entry, path);
+    return RAISE(TRINE_EUNSUPPORTED, "%s: decoder %.60s is not supported", path, name);
+}
+
+trine_status decode_read(decode_list *list, const cJSON *entry, const char *path) {
+    list->spaced = !entry || cJSON_IsNull(entry);
+    return list->spaced ? TRINE_OK : read_entry(list, entry, path, 0);
+}
+
+void decode_list_free(decode_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->steps[i].what);
+        free(list->steps[i].content);
+    }
+    free(list->steps);
+    *list = (decode_list){0};
+}
+
+/* ---- Decoding ---- */
+
+struct decoder {
+    const tokenizer *t;
+    bool skip_special, begun; /* begun: a token has been decoded */
+    uint64_t stripped;        /* characters at the start of the text */
+    bool stripping;
+    text_buffer token, spare; /* the token on its way through the steps */
+    text_buffer pending; /* bytes of a character that is incomplete, or of a run of byte tokens */
+    text_buffer out;
+};
+
+trine_status decoder_create(decoder **d, const tokenizer *t, bool skip_special) {
+    *d = calloc(1, sizeof **d);
+    CHECK(*d, TRINE_ENOMEM, "no memory for a decoder");
+    (*d)->t = t;
+    (*d)->skip_special = skip_special;
+    (*d)->stripping = t->decoders.strip_most > 0;
+    return TRINE_OK;
+}
+
+void decoder_destroy(decoder **d) {
+    if (!*d) return;
+    free((*d)->token.text);
+    free((*d)->spare.text);
+    free((*d)->pending.text);
+    free((*d)->out.text);
+    free(*d);
+    *d = NULL;
+}
+
+/* d->spare becomes the token. */
+static void take_spare(decoder *d) {
+    text_buffer other = d->token;
+    d->token = d->spare;
+    d->spare = other;
+}
+
+static trine_status replace(decoder *d, const char *what, const char *content) {
+    size_t length = strlen(what);
+    const char *at = d->token.text, *end = at + d->token.count;
+    d->spare.count = 0;
+    while (at < end) {
+        bool here = (size_t)(end - at) >= length && !memcmp(at, what, length);
+        TRY(here ? text_add(&d->spare, content, strlen(content)) : text_add(&d->spare, at, 1));
+        at += here ? length : 1;
+    }
+    take_spare(d);
+    return TRINE_OK;
+}
+
+static trine_status strip(decoder *d, const decode_step *step) {
+    size_t length = strlen(step->what), from = 0, to = d->token.count;
+    for (uint64_t n = 0; n < step->start && to - from >= length; n++, from += length)
+        if (memcmp(d->token.text + from, step->what, length) != 0) break;
+    for (uint64_t n = 0; n < step->stop && to - from >= length; n++, to -= length)
+        if (memcmp(d->token.text + to - length, step->what, length) != 0) break;
+    d->spare.count = 0;
+    TRY(text_add(&d->spare, d->token.text + from, to - from));
+    take_spare(d);
+    return TRINE_OK;
+}
+
+static trine_status run_steps(decoder *d) {
+    const decode_list *list = &d->t->decoders;
+    for (size_t i = 0; i < list->count; i++) {
+        const decode_step *step = &list->steps[i];
+        if (step->kind == DECODE_STRIP) TRY(strip(d, step));
+        if (step->kind == DECODE_REPLACE) TRY(replace(d, step->what, step->content));
+        if (step->kind == DECODE_METASPACE)
+            TRY(replace(d, step->what, step->prefixed && !d->begun ? "" : " "));
+    }
+    return TRINE_OK;
+}
+
+/* Moves what is complete from d->pending to d->out: characters, and U+FFFD for bytes that cannot become one. */
+static trine_status move_complete(decoder *d, bool all) {
+    size_t at = 0;
+    for (;;) {
+        size_t rest = d->pending.count - at;
+        bool incomplete = false;
+        size_t n = text_valid(d->pending.text + at, rest);
+        TRY(text_add(&d->out, d->pending.text + at, n));
+        at += n;
+        if (n == rest) break;
+        n = text_invalid(d->pending.text + at, rest - n, &incomplete);
+        if (incomplete && !all) break;
+        TRY(text_add(&d->out, TEXT_REPLACEMENT, 3));
+        at += n;
+    }
+    memmove(d->pending.text, d->pending.text + at, d->pending.count - at);
+    d->pending.count -= at;
+    return TRINE_OK;
+}
+
+/* The bytes of a token, or its text if that has a character that stands for no byte. */
+static trine_status add_byte_level(decoder *d) {
+    TRY(text_reserve(&d->pending, d->token.count + 1));
+    ptrdiff_t count = bytes_of(d->pending.text + d->pending.count, d->token.text, d->token.count);
+    if (count < 0)
+        TRY(text_add(&d->pending, d->token.text, d->token.count));
+    else
+        d->pending.count += (size_t)count;
+    return move_complete(d, false);
+}
+
+static int hex(char c) {
+    const char *digits = "0123456789ABCDEF0123456789abcdef", *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)((at - digits) % 16) : -1;
+}
+
+/* The byte of <0x00> to <0xFF>; -1. */
+static int byte_token(const text_buffer *b) {
+    const char *t = b->text;
+    if (b->count != 6 || memcmp(t, "<0x", 3) != 0 || t[5] != '>') return -1;
+    return hex(t[3]) < 0 || hex(t[4]) < 0 ? -1 : 16 * hex(t[3]) + hex(t[4]);
+}
+
+/* A run of byte tokens is a text, or as many U+FFFD if it is no UTF-8. */
+static trine_status end_run(decoder *d) {
+    bool valid = text_valid(d->pending.text, d->pending.count) == d->pending.count;
+    for (size_t i = 0; !valid && i < d->pending.count; i++)
+        TRY(text_add(&d->out, TEXT_REPLACEMENT, 3));
+    if (valid) TRY(text_add(&d->out, d->pending.text, d->pending.count));
+    d->pending.count = 0;
+    return TRINE_OK;
+}
+
+static trine_status add_fallback(decoder *d) {
+    int byte = byte_token(&d->token);
+    if (byte >= 0) {
+        char c = (char)byte;
+        return text_add(&d->pending, &c, 1);
+    }
+    TRY(end_run(d));
+    return text_add(&d->out, d->token.text, d->token.count);
+}
+
+/* Characters at the start of the text that Strip removes. */
+static void strip_start(decoder *d) {
+    const decode_list *list = &d->t->decoders;
+    size_t length = strlen(list->strip), from = 0;
+    while (d->stripping && from < d->out.count) {
+        d->stripping = d->stripped < list->strip_most && d->out.count - from >= length &&
+                       !memcmp(d->out.text + from, list->strip, length);
+        d->stripped += d->stripping;
+        from += d->stripping ? length : 0;
+    }
+    memmove(d->out.text, d->out.text + from, d->out.count - from);
+    d->out.count -= from;
+}
+
+static trine_status give(decoder *d, const char **text, size_t *bytes) {
+    TRY(text_reserve(&d->out, 1));
+    strip_start(d);
+    d->out.text[d->out.count] = 0;
+    *text = d->out.text;
+    *bytes = d->out.count;
+    return TRINE_OK;
+}
+
+static trine_status add_token(decoder *d) {
+    const decode_list *list = &d->t->decoders;
+    if (list->spaced && d->begun) TRY(text_add(&d->out, " ", 1));
+    TRY(run_steps(d));
+    d->begun = true;
+    if (list->byte_level) return add_byte_level(d);
+    if (list->byte_fallback) return add_fallback(d);
+    return text_add(&d->out, d->token.text, d->token.count);
+}
+
+trine_status decoder_next(decoder *d, int32_t id, const char **text, size_t *bytes) {
+    size_t length;
+    const char *token = vocab_text(&d->t->words, id, &length);
+    d->out.count = d->token.count = 0;
+    bool skipped = !token || (d->skip_special && tokenizer_special(d->t, id));
+    if (!skipped) {
+        TRY(text_reserve(&d->token, length + 1));
+        TRY(text_add(&d->token, token, length));
+        TRY(add_token(d));
+    }
+    return give(d, text, bytes);
+}
+
+trine_status decoder_end(decoder *d, const char **text, size_t *bytes) {
+    d->out.count = 0;
+    TRY(text_reserve(&d->pending, 1));
+    TRY(d->t->decoders.byte_fallback ? end_run(d) : move_complete(d, true));
+    trine_status status = give(d, text, bytes);
+    d->begun = false;
+    d->stripped = 0;
+    d->stripping = d->t->decoders.strip_most > 0;
+    return status;
+}

@@ -1,0 +1,304 @@
+/* Text to ids: the stages one after the other. */
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/status.h"
+#include "tokenizer/bytes.h"
+#include "tokenizer/tokenizer_parts.h"
+
+/* Words that are in the cache are not merged again. A slot is a cache line; a word has one slot. */
+#define CACHE_SLOTS ((size_t)1 << 17)
+#define CACHE_BYTES 26
+#define CACHE_IDS   7
+
+typedef struct {
+    uint64_t hash;
+    unsigned char length, count; /* length 0: free */
+    char word[CACHE_BYTES];
+    int32_t ids[CACHE_IDS];
+} cache_slot;
+
+/* Words of more bytes are cut where no merge can reach across, before they are merged. */
+#define LONG_WORD 1024
+
+struct encoder {
+    const tokenizer *t;
+    pattern_scratch *scratch;
+    bpe_scratch merging;
+    cache_slot *cache; /* [CACHE_SLOTS] */
+    text_buffer valid, normal, changed, spare, rest;
+    uint64_t replaced;
+    /* Of the call that runs. */
+    token_list *out;
+    const char *cut; /* in the text that is being split; NULL: none */
+    bool broken;     /* the cut does not hold */
+    bool plain;      /* special tokens are text */
+};
+
+/* ---- Words ---- */
+
+static trine_status add_id(encoder *e, int32_t id) {
+    TRY(token_list_reserve(e->out, 1));
+    e->out->ids[e->out->count++] = id;
+    return TRINE_OK;
+}
+
+/* A word that is a token as a whole, where the model says that this comes before merging. */
+static int32_t whole_word(const bpe *m, const char *word, size_t bytes) {
+    char name[2 * 256];
+    size_t length = 0;
+    if (!m->ignore_merges) return -1;
+    if (!m->bytes) return vocab_find_model(m->words, word, bytes);
+    if (bytes > 256) return -1;
+    for (size_t i = 0; i < bytes; i++)
+        length += text_put(name + length, bytes_char((unsigned char)word[i]));
+    return vocab_find_model(m->words, name, length);
+}
+
+static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
+    uint64_t hash = XXH3_64bits(word, bytes);
+    cache_slot *slot = &e->cache[hash & (CACHE_SLOTS - 1)];
+    size_t first = e->out->count;
+    if (slot->hash == hash && slot->length == bytes && !memcmp(slot->word, word, bytes)) {
+        TRY(token_list_reserve(e->out, CACHE_IDS));
+        memcpy(e->out->ids + first, slot->ids, sizeof slot->ids);
+        e->out->count += slot->count;
+        return TRINE_OK;
+    }
+    int32_t id = whole_word(&e->t->model, word, bytes);
+    TRY(id >= 0 ? add_id(e, id) : bpe_word(&e->t->model, &e->merging, word, bytes, e->out));
+    size_t count = e->out->count - first;
+    if (count > CACHE_IDS) return TRINE_OK;
+    *slot =
+        (cache_slot){.hash = hash, .length = (unsigned char)bytes, .count = (unsigned char)count};
+    memcpy(slot->word, word, bytes);
+    memcpy(slot->ids, e->out->ids + first, count * sizeof *slot->ids);
+    return TRINE_OK;
+}
+
+static trine_status merge(encoder *e, const char *word, size_t bytes) {
+    if (!bytes) return TRINE_OK;
+    if (bytes <= CACHE_BYTES) return merge_cached(e, word, bytes);
+    return bpe_word(&e->t->model, &e->merging, word, bytes, e->out);
+}
+
+/* Whether a word may be cut between the two symbols. Unknown symbols in a row may be one token. */
+static bool apart(const bpe *m, const bpe_symbol *left, const bpe_symbol *right) {
+    if (!left->count || !right->count || (left->unknown && right->unknown)) return false;
+    return !bpe_neighbors(m, left->ids[left->count - 1], right->ids[0]);
+}
+
+/* Merges the pieces between symbols that lie side by side in no token. `cut` (or NULL) lies in the word, and what is
+ * behind it is left out. */
+static trine_status merge_pieces(encoder *e, const char *word, const char *end, const char *cut) {
+    const bpe *m = &e->t->model;
+    const char *piece = word, *at = word;
+    bpe_symbol left = {0};
+    for (const char *next; at < end; at = next) {
+        bpe_symbol right = bpe_symbol_at(m, at, &next);
+        bool may = at > word && apart(m, &left, &right);
+        if (at == cut) {
+            e->broken = !may;
+            break;
+        }
+        if (may) {
+            TRY(merge(e, piece, (size_t)(at - piece)));
+            piece = at;
+        }
+        left = right;
+    }
+    return e->broken ? TRINE_OK : merge(e, piece, (size_t)(at - piece));
+}
+
+/* Without bytes as symbols and without a pre-tokenizer a word is a whole text. */
+static trine_status add_word(void *context, const char *begin, const char *end) {
+    encoder *e = context;
+    const bpe *m = &e->t->model;
+    size_t bytes = (size_t)(end - begin);
+    const char *cut = e->cut && begin < e->cut && e->cut < end ? e->cut : NULL;
+    if (bytes <= CACHE_BYTES && !cut) return merge_cached(e, begin, bytes);
+    if (cut && (!m->cuttable || m->ignore_merges)) {
+        e->broken = true;
+        return TRINE_OK;
+    }
+    int32_t id = whole_word(m, begin, bytes);
+    if (id >= 0) return add_id(e, id);
+    if (!m->cuttable || (m->bytes && bytes <= LONG_WORD && !cut)) return merge(e, begin, bytes);
+    return merge_pieces(e, begin, end, cut);
+}
+
+/* ---- Texts between added tokens ---- */
+
+#define NO_CUT SIZE_MAX
+
+/* A text, or what lies between two added tokens of it. */
+typedef struct {
+    const char *text;
+    size_t bytes, cut; /* cut: strictly inside, or NO_CUT */
+    unsigned place;    /* a set of text_place */
+} section;
+
+/* Normalizes the section into *to, the two sides of a cut apart. Without normalizers it stays where it is. */
+static trine_status change(encoder *e, const normalizer_list *list, text_buffer *to, section *s) {
+    if (!list->count) return TRINE_OK;
+    size_t left = s->cut == NO_CUT ? s->bytes : s->cut;
+    if (!normalizer_parts(list, s->text, s->bytes, left)) {
+        e->broken = true;
+        return TRINE_OK;
+    }
+    TRY(normalizer_apply(list, e->scratch, s->text, left, s->place, to, &e->spare));
+    size_t cut = to->count;
+    if (left < s->bytes) {
+        TRY(normalizer_apply(list, e->scratch, s->text + left, s->bytes - left, TEXT_CONTINUES,
+                             &e->rest, &e->spare));
+        TRY(text_add(to, e->rest.text, e->rest.count));
+        /* A side that became empty leaves nothing to cut. */
+        e->broken = cut == 0 || cut == to->count;
+        s->cut = cut;
+    }
+    s->text = to->text;
+    s->bytes = to->count;
+    return TRINE_OK;
+}
+
+static trine_status split_words(encoder *e, section s) {
+    TRY(change(e, &e->t->splits.changes, &e->changed, &s));
+    if (e->broken) return TRINE_OK;
+    e->cut = s.cut == NO_CUT ? NULL : s.text + s.cut;
+    split_job job = {&e->t->splits, e->scratch, add_word, e, e->cut, false};
+    TRY(split_run(&job, s.text, s.text + s.bytes));
+    e->broken |= job.broken;
+    return TRINE_OK;
+}
+
+typedef trine_status (*section_visit)(encoder *e, section s);
+
+/* The section [from, to) of s. */
+static trine_status visit_between(encoder *e, const section *s, size_t from, size_t to,
+                                  section_visit visit) {
+    bool inside = s->cut != NO_CUT && from < s->cut && s->cut < to,
+         passed = s->cut != NO_CUT && s->cut <= from;
+    if (from >= to || passed || e->broken) return TRINE_OK;
+    return visit(e, (section){s->text + from, to - from, inside ? s->cut - from : NO_CUT,
+                              from ? 0 : s->place});
+}
+
+/* A cut may lie before a token. Behind it the next part would not know that it begins a section. */
+static trine_status add_token(encoder *e, const section *s, const added_token *token, size_t begin,
+                              size_t end) {
+    bool cut = s->cut != NO_CUT;
+    if (e->broken || (cut && s->cut < begin)) return TRINE_OK;
+    if (cut && (s->cut == begin ? token->single_word : s->cut <= end)) e->broken = true;
+    if (e->broken || (cut && s->cut == begin)) return TRINE_OK;
+    return add_id(e, token->id);
+}
+
+/* Emits the added tokens of a list, and visits what lies between them. */
+static trine_status walk(encoder *e, const added_list *list, section s, section_visit visit) {
+    added_walk w = {.list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain};
+    size_t begin, end, from = 0;
+    for (const added_token *token; (token = added_next(&w, &begin, &end)); from = end) {
+        TRY(visit_between(e, &s, from, begin, visit));
+        TRY(add_token(e, &s, token, begin, end));
+        if (e->broken || (s.cut != NO_CUT && s.cut <= begin)) return TRINE_OK;
+    }
+    return visit_between(e, &s, from, s.bytes, visit);
+}
+
+static trine_status walk_normalized(encoder *e, section s) {
+    TRY(change(e, &e->t->normalizers, &e->normal, &s));
+    return e->broken ? TRINE_OK : walk(e, &e->t->normalized, s, split_words);
+}
+
+/* ---- Whole texts and parts ---- */
+
+/* Invalid bytes are replaced on the two sides of a cut apart; those behind it are counted with their own part. */
+static trine_status make_valid(encoder *e, section *s) {
+    size_t left = s->cut == NO_CUT ? s->bytes : s->cut;
+    uint64_t ahead = 0;
+    if (text_valid(s->text, s->bytes) == s->bytes) return TRINE_OK;
+    e->valid.count = 0;
+    TRY(text_add_valid(&e->valid, s->text, left, &e->replaced));
+    size_t cut = e->valid.count;
+    TRY(text_add_valid(&e->valid, s->text + left, s->bytes - left, &ahead));
+    if (s->cut != NO_CUT) s->cut = cut;
+    s->text = e->valid.text;
+    s->bytes = e->valid.count;
+    return TRINE_OK;
+}
+
+static trine_status encode(encoder *e, section s, unsigned flags, token_list *out) {
+    e->out = out;
+    e->plain = flags & ENCODE_PLAIN;
+    e->broken = false;
+    if (!s.bytes) return TRINE_OK;
+    TRY(make_valid(e, &s));
+    return walk(e, &e->t->raw, s, walk_normalized);
+}
+
+trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned flags,
+                          token_list *out) {
+    if (flags & ENCODE_TEMPLATE) TRY(tokenizer_before(e->t, out));
+    TRY(encode(e, (section){text, bytes, NO_CUT, TEXT_BEGINS}, flags, out));
+    return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
+}
+
+trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
+    size_t before = out->count;
+    uint64_t replaced = e->replaced;
+    bool last = part->cut == part->bytes;
+    ASSERT(part->cut <= part->bytes);
+    *holds = last || (part->cut && e->t->splits.cuttable &&
+                      ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
+    if (!*holds) return TRINE_OK;
+    section s = {part->text, part->bytes, last ? NO_CUT : part->cut,
+                 part->first ? TEXT_BEGINS : TEXT_CONTINUES};
+    TRY(encode(e, s, 0, out));
+    *holds = !e->broken;
+    if (*holds) return TRINE_OK;
+    out->count = before;
+    e->replaced = replaced;
+    return TRINE_OK;
+}
+
+static bool white(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+size_t encode_likely_cut(const char *text, size_t limit) {
+    /* The character at the cut decides, so it is before `limit`. */
+    for (size_t at = limit; at-- > 1;)
+        if (text[at - 1] == '\n' && !white(text[at])) return at;
+    for (size_t at = limit; at-- > 2;)
+        if (text[at - 1] == ' ' && !white(text[at]) && !white(text[at - 2])) return at - 1;
+    return 0;
+}
+
+uint64_t encoder_replaced(const encoder *e) {
+    return e->replaced;
+}
+
+trine_status encoder_create(encoder **e, const tokenizer *t) {
+    *e = calloc(1, sizeof **e);
+    CHECK(*e, TRINE_ENOMEM, "no memory for an encoder");
+    (*e)->t = t;
+    (*e)->cache = calloc(CACHE_SLOTS, sizeof *(*e)->cache);
+    trine_status status = (*e)->cache ? pattern_scratch_create(&(*e)->scratch)
+                                      : RAISE(TRINE_ENOMEM, "no memory for an encoder");
+    if (status != TRINE_OK) encoder_destroy(e);
+    return status;
+}
+
+void encoder_destroy(encoder **e) {
+    if (!*e) return;
+    bpe_scratch_free(&(*e)->merging);
+    pattern_scratch_destroy(&(*e)->scratch);
+    text_buffer *buffers[] = {&(*e)->valid, &(*e)->normal, &(*e)->changed, &(*e)->spare,
+                              &(*e)->rest};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) free(buffers[i]->text);
+    free((*e)->cache);
+    free(*e);
+    *e = NULL;
+}

@@ -1,0 +1,36 @@
+/* Regular expressions of a tokenizer.json, which are Oniguruma's in its Ruby syntax, by PCRE2. The two differ in what
+ * some escapes mean (\s, \w, \v, \h, scripts), so an expression is translated; syntax whose meaning would differ and
+ * cannot be written in PCRE2 is refused by name. Compiled with Unicode properties, and to machine code where PCRE2 can. */
+#ifndef TRINE_TOKENIZER_PATTERN_H
+#define TRINE_TOKENIZER_PATTERN_H
+
+#include "tokenizer/text.h"
+
+typedef struct pattern pattern;
+
+#define PATTERN_BYTES 8192 /* of the longest expression */
+
+/* Compiles an expression. Owned by the caller; NULL after an error. Errors: TRINE_EUNSUPPORTED: the message starts with
+ * `path`, and has the expression and what is not supported; TRINE_ENOMEM. Not collective. */
+trine_status pattern_create(pattern **p, const char *expression, const char *path);
+/* The same for a text that is searched for as it is. */
+trine_status pattern_literal(pattern **p, const char *text, const char *path);
+void pattern_destroy(pattern **p);
+
+/* Whether a match can depend on what is before its start (lookbehind, ^): then a text cannot be cut. */
+bool pattern_looks_behind(const pattern *p);
+
+/* The expression as the file has it, for the tokenizer's hash. Errors: TRINE_ENOMEM. */
+trine_status pattern_describe(const pattern *p, text_buffer *out);
+
+/* What matching needs; one for each thread. Owned by the caller. Errors: TRINE_ENOMEM. */
+typedef struct pattern_scratch pattern_scratch;
+trine_status pattern_scratch_create(pattern_scratch **s);
+void pattern_scratch_destroy(pattern_scratch **s);
+
+/* The first match in text[from, bytes), which is valid UTF-8: *begin and *end; *begin == SIZE_MAX: none. Errors:
+ * TRINE_EDATA when PCRE2 gives up (its limit of steps or memory). */
+trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
+                          size_t from, size_t *begin, size_t *end);
+
+#endif
