@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/input.h"
 #include "base/status.h"
-#include "tokenizer/parts.h"
+#include "tokenizer/tokenizer_parts.h"
 
 enum { THREADS = 64 };
 #define LARGEST ((uint64_t)1 << 32)

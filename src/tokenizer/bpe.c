@@ -69,12 +69,16 @@ void bpe_free(bpe *b) {
 
 /* ---- Symbols ---- */
 
+static bpe_symbol unknown_symbol(const bpe *b) {
+    return (bpe_symbol){.ids = {b->unknown}, .count = b->unknown >= 0, .unknown = true};
+}
+
 bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
     bpe_symbol s = {.count = 1};
     if (b->bytes) {
         *next = at + 1;
         s.ids[0] = b->byte_id[(unsigned char)*at];
-        return s;
+        return s.ids[0] >= 0 ? s : unknown_symbol(b);
     }
     text_char(at, next);
     s.ids[0] = vocab_find_model(b->words, at, (size_t)(*next - at));
@@ -85,24 +89,17 @@ bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
         s.ids[i] = b->byte_id[(unsigned char)at[i]];
         all &= s.ids[i] >= 0;
     }
-    if (all) return s;
-    s.ids[0] = b->unknown;
-    s.count = b->unknown >= 0;
-    s.unknown = true;
-    return s;
+    return all ? s : unknown_symbol(b);
 }
 
-/* The tokens of single bytes: their character, or <0x00> to <0xFF>. */
-static trine_status find_bytes(bpe *b, const char *path) {
+/* The tokens of single bytes: their character, or <0x00> to <0xFF>. A vocabulary may lack bytes that no UTF-8 has. */
+static void find_bytes(bpe *b) {
     for (int byte = 0; byte < 256; byte++) {
         char name[8];
         size_t length = b->bytes ? text_put(name, bytes_char((unsigned char)byte))
                                  : (size_t)snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
         b->byte_id[byte] = vocab_find_model(b->words, name, length);
-        CHECK(!b->bytes || b->byte_id[byte] >= 0, TRINE_EDATA,
-              "%s: the vocabulary has no token for byte 0x%02X", path, (unsigned)byte);
     }
-    return TRINE_OK;
 }
 
 static bool is_byte_token(const bpe *b, int32_t id) {
@@ -224,7 +221,7 @@ trine_status bpe_read(bpe *b, const vocab *words, bool bytes, const cJSON *model
     TRY(check_empty(model, "continuing_subword_prefix", path));
     TRY(check_empty(model, "end_of_word_suffix", path));
     TRY(read_unknown(b, model, path));
-    TRY(find_bytes(b, path));
+    find_bytes(b);
     TRY(make_tables(b, (size_t)cJSON_GetArraySize(merges), path));
     return take_all(b, merges, path);
 }
@@ -249,7 +246,7 @@ trine_status bpe_read_lines(bpe *b, const vocab *words, const char *merges, size
     for (size_t i = 0; i < bytes; i++) lines += merges[i] == '\n';
     CHECK(text_valid(merges, bytes) == bytes, TRINE_EDATA, "%s: invalid UTF-8", path);
     *b = (bpe){.words = words, .bytes = true, .unknown = -1, .cuttable = true};
-    TRY(find_bytes(b, path));
+    find_bytes(b);
     TRY(make_tables(b, lines, path));
     trine_status status = take_lines(b, merges, bytes, &whole, path);
     free(whole.text);

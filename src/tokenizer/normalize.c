@@ -21,9 +21,11 @@ static void set_unstable(normalizer *n, uint32_t c) {
     if (c < TABLED) n->stable[c >> 3] &= (unsigned char)~(1u << (c & 7));
 }
 
-/* Vowels and final consonants of Hangul compose with what is before them. */
+/* Vowels and final consonants of Hangul compose with what is before them. U+11A7, one before the first final consonant,
+ * does not, and must not come to utf8proc, whose version 2.8 drops it behind a syllable without one. */
 static void set_jamo_unstable(normalizer *n) {
-    for (uint32_t c = 0x1160; c < 0x1200; c++) set_unstable(n, c);
+    for (uint32_t c = 0x1160; c < 0x1200; c++)
+        if (c != 0x11A7) set_unstable(n, c);
 }
 
 /* Unstable are combining characters, those that have a decomposition in this form, and those that can be the second

@@ -124,7 +124,9 @@ def line(out, kind, number, ids):
 
 
 def decoded(out, tokenizer, ids):
-    both = [tokenizer.decode(ids, skip_special_tokens=skip).encode().hex() for skip in (False, True)]
+    special = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+    rest = [i for i in ids if i not in special]  # version 0.23.3 does not skip those with "normalized": true
+    both = [tokenizer.decode(some, skip_special_tokens=False).encode().hex() for some in (ids, rest)]
     line(out, "decode", both[0] or "-", ids)
     if both[1] != both[0]:
         line(out, "skip", both[1] or "-", ids)

@@ -185,7 +185,7 @@ static void expressions_give_up(void **state) {
     text[sizeof text - 1] = '!';
     OK(parse(REGEX("(?:a|aa)+$"), MODEL, &t));
     OK(encoder_create(&e, t));
-    REFUSED(encoder_text(e, text, sizeof text, 0, &list), TRINE_EDATA, "(?:a|aa)+$");
+    REFUSED(encoder_text(e, text, sizeof text, 0, &list), TRINE_EDATA, "gives up");
     text[sizeof text - 1] = 'a';
     OK(encoder_text(e, text, sizeof text, 0, &list));
     assert_int_equal(list.count, 200);
