@@ -31,8 +31,11 @@ static void set_jamo_unstable(normalizer *n) {
 /* Unstable are combining characters, those that have a decomposition in this form, and those that can be the second
  * of a composition: all but the first character of a canonical decomposition. */
 static void look_at_char(normalizer *n, uint32_t c, bool composes) {
+    const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)c);
     utf8proc_int32_t to[32], full[32];
     int class = 0;
+    bool syllable = c >= 0xAC00 && c < 0xD7A4; /* decomposed by arithmetic */
+    if (!property->combining_class && property->decomp_seqindex == UINT16_MAX && !syllable) return;
     utf8proc_option_t canonical = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE;
     utf8proc_option_t form = n->form & ~UTF8PROC_COMPOSE;
     utf8proc_ssize_t count =
@@ -47,7 +50,7 @@ static void look_at_char(normalizer *n, uint32_t c, bool composes) {
         utf8proc_ssize_t back = utf8proc_normalize_utf32(full, whole, form | UTF8PROC_COMPOSE);
         changes = back != 1 || full[0] != (utf8proc_int32_t)c;
     }
-    if (changes || utf8proc_get_property((utf8proc_int32_t)c)->combining_class) set_unstable(n, c);
+    if (changes || property->combining_class) set_unstable(n, c);
 }
 
 static trine_status read_form(normalizer *n, const cJSON *entry, const char *path) {
