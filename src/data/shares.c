@@ -76,7 +76,7 @@ static uint64_t multiple(decimal d, int least) {
     return value;
 }
 
-static trine_status make_whole(shares *s, const decimal *d) {
+static trine_status make_whole(share_order *s, const decimal *d) {
     int least = d[0].exponent;
     uint64_t common = 0, sum = 0;
     for (int i = 1; i < s->sources; i++)
@@ -97,18 +97,18 @@ static trine_status make_whole(shares *s, const decimal *d) {
 /* ---- Positions ---- */
 
 /* The end of the window of source i's next sample: ceil((count + 1) / w_i). */
-static uint64_t window_end(const shares *s, const shares_point *p, int i) {
+static uint64_t window_end(const share_order *s, const shares_point *p, int i) {
     wide product = (wide)(p->count[i] + 1) * s->period;
     return (uint64_t)((product + s->weight[i] - 1) / s->weight[i]);
 }
 
-static void begin(const shares *s, shares_point *p) {
+static void begin(const share_order *s, shares_point *p) {
     *p = (shares_point){0};
     for (int i = 0; i < s->sources; i++) p->end[i] = window_end(s, p, i);
 }
 
 /* The source of the sample after p. */
-static int next_of(const shares *s, const shares_point *p) {
+static int next_of(const share_order *s, const shares_point *p) {
     int best = -1;
     for (int i = 0; i < s->sources; i++) {
         bool begun = (wide)p->count[i] * s->period < (wide)(p->n + 1) * s->weight[i];
@@ -118,7 +118,7 @@ static int next_of(const shares *s, const shares_point *p) {
     return best;
 }
 
-static void step(const shares *s, shares_point *p) {
+static void step(const share_order *s, shares_point *p) {
     int i = next_of(s, p);
     p->n++;
     p->count[i]++;
@@ -126,7 +126,7 @@ static void step(const shares *s, shares_point *p) {
 }
 
 /* Moves `now` to the first n samples of a period. */
-static void seek(shares *s, uint64_t n) {
+static void seek(share_order *s, uint64_t n) {
     if (n < s->now.n) {
         const shares_point *from = s->marks[1].n <= n ? &s->marks[1] : &s->marks[0];
         if (from->n > n) {
@@ -146,11 +146,11 @@ static void seek(shares *s, uint64_t n) {
 
 /* ---- The interface ---- */
 
-trine_status shares_create(shares *s, int sources, const char *const *weights) {
+trine_status shares_create(share_order *s, int sources, const char *const *weights) {
     decimal d[SHARES_MAX];
     CHECK(sources >= 1 && sources <= SHARES_MAX, TRINE_EINVAL,
           "a blend of %d sources; at most %d are possible", sources, SHARES_MAX);
-    *s = (shares){.sources = sources};
+    *s = (share_order){.sources = sources};
     for (int i = 0; i < sources; i++)
         CHECK(read_decimal(weights[i], &d[i]), TRINE_EINVAL,
               "\"%s\" is not a weight; expected a positive number of at most %d digits", weights[i],
@@ -161,13 +161,13 @@ trine_status shares_create(shares *s, int sources, const char *const *weights) {
     return TRINE_OK;
 }
 
-int shares_source(shares *s, uint64_t n, uint64_t *own) {
+int shares_source(share_order *s, uint64_t n, uint64_t *own) {
     seek(s, n % s->period);
     int i = next_of(s, &s->now);
     *own = n / s->period * s->weight[i] + s->now.count[i];
     return i;
 }
 
-double shares_part(const shares *s, int i) {
+double shares_part(const share_order *s, int i) {
     return (double)s->weight[i] / (double)s->period;
 }

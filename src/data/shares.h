@@ -6,10 +6,10 @@
  * The j-th sample of source i (j from 0) may be any from floor(j / w_i) + 1 to ceil((j + 1) / w_i): the positions,
  * counted from 1, that keep the promise. Of the sources whose window has begun, the one whose window ends first is
  * next (the first of equals). No window is missed: the windows inside positions a to b number at most
- * floor(w_i (b - a + 1)) for source i, b - a + 1 in all, and serving the earliest end first meets all ends whenever no
- * interval asks for more than it has (Jackson's rule for unit jobs). None is idle: before position n, n - 1 samples are
- * divided among shares that add up to n, so some c_i < w_i n, which says that its window has begun. These are the windows
- * of Baruah, Cohen, Plaxton and Varvel, "Proportionate progress", Algorithmica 15, 1996.
+ * floor(w_i (b - a + 1)) for source i, b - a + 1 in all, and serving the earliest end first meets all ends whenever
+ * no interval asks for more than it has (Jackson's rule for unit jobs). No position is left empty: before position n,
+ * n - 1 samples are divided among shares that add up to n, so some c_i < w_i n: its window has begun. These are the
+ * windows of Baruah, Cohen, Plaxton and Varvel, "Proportionate progress", Algorithmica 15, 1996.
  *
  * Cost: the next sample some 10 ns a source; a jump forward by m samples m times that, a jump back at most 130 000
  * times, or from the beginning of a period if it is further. The order repeats after sum of weights / their greatest
@@ -33,18 +33,18 @@ typedef struct {
     uint64_t weight[SHARES_MAX]; /* whole numbers without a common divisor */
     uint64_t period;             /* their sum */
     shares_point now, marks[2];  /* where the last call was, and earlier points */
-} shares;
+} share_order;
 
 /* Weights as texts: digits with a point or an exponent. Errors: TRINE_EINVAL names a text that is not a positive
  * number, or says that the weights have too many digits together (some 18). Pure. */
-trine_status shares_create(shares *s, int sources, const char *const *weights);
+trine_status shares_create(share_order *s, int sources, const char *const *weights);
 
 /* The source of sample n, counted from 0; *own: the number of that source's earlier samples. A pure function of the
  * weights and n: `now` and `marks` only save time. */
-int shares_source(shares *s, uint64_t n, uint64_t *own);
+int shares_source(share_order *s, uint64_t n, uint64_t *own);
 
 /* The part of the samples that source i has, between 0 and 1. Pure. */
-double shares_part(const shares *s, int i);
+double shares_part(const share_order *s, int i);
 
 /* Whether `text` is a positive decimal number, as weights are. Pure. */
 bool shares_is_weight(const char *text);

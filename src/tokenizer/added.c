@@ -19,6 +19,7 @@ trine_status added_add(added_list *list, const added_token *token) {
     memcpy(copy.text, token->text, token->length);
     list->rows[list->count++] = copy;
     list->begins[(unsigned char)*copy.text] = true;
+    list->single_word |= copy.single_word;
     return TRINE_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct {
     added_token *rows; /* owned; sorted by text once added_sort was called */
     size_t count;
     bool begins[256]; /* whether a token begins with this byte */
+    bool single_word; /* whether one has the mark */
 } added_list;
 
 /* Copies the text. Errors: TRINE_ENOMEM. */

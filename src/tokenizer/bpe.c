@@ -69,14 +69,16 @@ void bpe_free(bpe *b) {
 
 /* ---- Symbols ---- */
 
+static bpe_symbol unknown_symbol(const bpe *b) {
+    return (bpe_symbol){.ids = {b->unknown}, .count = b->unknown >= 0, .unknown = true};
+}
+
 bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
     bpe_symbol s = {.count = 1};
     if (b->bytes) {
         *next = at + 1;
         s.ids[0] = b->byte_id[(unsigned char)*at];
-        s.count = s.ids[0] >= 0; /* a byte without a token disappears */
-        s.unknown = s.ids[0] < 0;
-        return s;
+        return s.ids[0] >= 0 ? s : unknown_symbol(b);
     }
     text_char(at, next);
     s.ids[0] = vocab_find_model(b->words, at, (size_t)(*next - at));
@@ -87,14 +89,10 @@ bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next) {
         s.ids[i] = b->byte_id[(unsigned char)at[i]];
         all &= s.ids[i] >= 0;
     }
-    if (all) return s;
-    s.ids[0] = b->unknown;
-    s.count = b->unknown >= 0;
-    s.unknown = true;
-    return s;
+    return all ? s : unknown_symbol(b);
 }
 
-/* The tokens of single bytes: their character, or <0x00> to <0xFF>. */
+/* The tokens of single bytes: their character, or <0x00> to <0xFF>. A vocabulary may lack bytes that no UTF-8 has. */
 static void find_bytes(bpe *b) {
     for (int byte = 0; byte < 256; byte++) {
         char name[8];

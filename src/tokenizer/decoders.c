@@ -318,9 +318,18 @@ static trine_status add_token(decoder *d) {
     return text_add(&d->out, d->token.text, d->token.count);
 }
 
+/* An added token that is found in the normalized text is decoded in its normalized form, too. */
+static const char *text_of(const tokenizer *t, int32_t id, size_t *length) {
+    if (vocab_is(&t->words, id, VOCAB_ADDED))
+        for (size_t i = 0; i < t->normalized.count; i++)
+            if (t->normalized.rows[i].id == id)
+                return *length = t->normalized.rows[i].length, t->normalized.rows[i].text;
+    return vocab_text(&t->words, id, length);
+}
+
 trine_status decoder_next(decoder *d, int32_t id, const char **text, size_t *bytes) {
     size_t length;
-    const char *token = vocab_text(&d->t->words, id, &length);
+    const char *token = text_of(d->t, id, &length);
     d->out.count = d->token.count = 0;
     bool skipped = !token || (d->skip_special && tokenizer_special(d->t, id));
     if (!skipped) {

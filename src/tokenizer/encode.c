@@ -125,7 +125,9 @@ static trine_status add_word(void *context, const char *begin, const char *end) 
     }
     int32_t id = whole_word(m, begin, bytes);
     if (id >= 0) return add_id(e, id);
-    if (!m->cuttable || (m->bytes && bytes <= LONG_WORD && !cut)) return merge(e, begin, bytes);
+    /* With ignore_merges a piece may be a token that merges do not lead to. */
+    bool whole = m->ignore_merges || (m->bytes && bytes <= LONG_WORD && !cut);
+    if (!m->cuttable || whole) return merge(e, begin, bytes);
     return merge_pieces(e, begin, end, cut);
 }
 
@@ -245,12 +247,21 @@ trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned f
     return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
 }
 
+/* A token that must stand alone (single_word) may begin behind a cut, where the letter before it is not seen. */
+static bool words_apart(const tokenizer *t, const encode_part *part) {
+    if (!t->raw.single_word && !t->normalized.single_word) return true;
+    const char *end = part->text + part->cut, *at = end - 1, *next;
+    while (at > part->text && end - at < 4 && ((unsigned char)*at & 0xC0) == 0x80) at--;
+    size_t bytes = (size_t)(end - at);
+    return text_valid(at, bytes) < bytes || !text_word(text_char(at, &next));
+}
+
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
     size_t before = out->count;
     uint64_t replaced = e->replaced;
     bool last = part->cut == part->bytes;
     ASSERT(part->cut <= part->bytes);
-    *holds = last || (part->cut && e->t->splits.cuttable &&
+    *holds = last || (part->cut && e->t->splits.cuttable && words_apart(e->t, part) &&
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
     section s = {part->text, part->bytes, last ? NO_CUT : part->cut,

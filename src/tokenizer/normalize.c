@@ -21,16 +21,21 @@ static void set_unstable(normalizer *n, uint32_t c) {
     if (c < TABLED) n->stable[c >> 3] &= (unsigned char)~(1u << (c & 7));
 }
 
-/* Vowels and final consonants of Hangul compose with what is before them. */
+/* Vowels and final consonants of Hangul compose with what is before them. U+11A7, one before the first final consonant,
+ * does not, and must not come to utf8proc, whose version 2.8 drops it behind a syllable without one. */
 static void set_jamo_unstable(normalizer *n) {
-    for (uint32_t c = 0x1160; c < 0x1200; c++) set_unstable(n, c);
+    for (uint32_t c = 0x1160; c < 0x1200; c++)
+        if (c != 0x11A7) set_unstable(n, c);
 }
 
 /* Unstable are combining characters, those that have a decomposition in this form, and those that can be the second
  * of a composition: all but the first character of a canonical decomposition. */
 static void look_at_char(normalizer *n, uint32_t c, bool composes) {
+    const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)c);
     utf8proc_int32_t to[32], full[32];
     int class = 0;
+    bool syllable = c >= 0xAC00 && c < 0xD7A4; /* decomposed by arithmetic */
+    if (!property->combining_class && property->decomp_seqindex == UINT16_MAX && !syllable) return;
     utf8proc_option_t canonical = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE;
     utf8proc_option_t form = n->form & ~UTF8PROC_COMPOSE;
     utf8proc_ssize_t count =
@@ -45,7 +50,7 @@ static void look_at_char(normalizer *n, uint32_t c, bool composes) {
         utf8proc_ssize_t back = utf8proc_normalize_utf32(full, whole, form | UTF8PROC_COMPOSE);
         changes = back != 1 || full[0] != (utf8proc_int32_t)c;
     }
-    if (changes || utf8proc_get_property((utf8proc_int32_t)c)->combining_class) set_unstable(n, c);
+    if (changes || property->combining_class) set_unstable(n, c);
 }
 
 static trine_status read_form(normalizer *n, const cJSON *entry, const char *path) {

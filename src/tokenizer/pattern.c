@@ -30,7 +30,10 @@ struct pattern_scratch {
 #define SPACES                                                                                     \
     "\\t-\\r\\x20\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}"   \
     "\\x{3000}"
-#define WORDS "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+/* Letters, marks, digits, connecting punctuation, letter numbers, circled letters; and, in Oniguruma, six of Latin-1. */
+#define WORDS                                                                                      \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"                    \
+    "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 
 /* What an escape means in Oniguruma, for PCRE2: outside of a class, and inside. NULL: refused there. */
 static const struct {

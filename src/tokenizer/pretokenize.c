@@ -124,13 +124,18 @@ static trine_status read_metaspace(split_list *list, const cJSON *entry, const c
     return pattern_literal(&stage->what, by, path);
 }
 
+/* \w of the expressions of Rust, which this one is in: text_word's characters. */
+#define WORDS                                                                                      \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\u200C\\u200D\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"      \
+    "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+
 static trine_status read_whitespace(split_list *list, const cJSON *entry, const char *path) {
     (void)entry;
     split_stage *stage;
     TRY(add_stage(list, &stage, path));
     stage->behavior = SPLIT_REMOVED;
     stage->invert = true;
-    return pattern_create(&stage->what, "\\w+|[^\\w\\s]+", path);
+    return pattern_create(&stage->what, "[" WORDS "]+|[^" WORDS "\\s]+", path);
 }
 
 static trine_status read_whitespace_split(split_list *list, const cJSON *entry, const char *path) {

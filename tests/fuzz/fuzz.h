@@ -26,7 +26,10 @@
 #ifndef FUZZ_PATH
 #define FUZZ_PATH "the input"
 #endif
+/* A file may define another one. */
+#ifndef FUZZ_FREE
 #define FUZZ_FREE ((long)128 << 10)
+#endif
 
 /* Dense texts of a reader whose files are not JSON, as {begin, unit}, ...: see fuzz_dense. A file may define it. */
 #ifndef FUZZ_DENSE

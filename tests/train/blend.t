@@ -42,7 +42,8 @@ says_once() {
 
 # ---- The command line
 
-says_once "--data-path: invalid weight \"$dir/a_0.bin\"; expected one FILE, or weights and files in turn; quote a pattern" \
+wants="expected one FILE, or weights and files in turn; quote a pattern"
+says_once "--data-path: invalid weight \"$dir/a_0.bin\"; $wants" \
     --data-path "$dir"/a_*.bin --data-path "$dir/a_0.bin"
 result $? "a pattern that the shell expanded"
 says_once "--data-path: no file follows the weight 3" --data-path 1 "$dir/a_0.bin" 3
@@ -75,8 +76,8 @@ like() {
 blended() {
     ranks=$1 to=$2
     shift 2
-    job "$ranks" --train-iters 30 --lr-decay-iters 30 --global-batch-size 8 --log "$dir/$to" --data-path 0.6 "$dir/a_[01].bin" 0.4 \
-        "$dir/with blank/b.bin" "$@"
+    job "$ranks" --train-iters 30 --lr-decay-iters 30 --global-batch-size 8 --log "$dir/$to" \
+        --data-path 0.6 "$dir/a_[01].bin" 0.4 "$dir/with blank/b.bin" "$@"
 }
 
 blended 0 one.jsonl && prints 1 "data     0.6 $dir/a_[01].bin: 1.602 K tokens, 1.44 epochs in 30 steps" &&

@@ -1,0 +1,209 @@
+/* TEST np=0 */
+/* What a tokenizer.json asks for and Trine does not have is refused by its name, and what is wrong in one by its place. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokenizer/tokenizer.h"
+
+#define MODEL                                                                                      \
+    "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<s>\":3},\"merges\":[\"a b\"]}"
+/* Entries of a model with these. */
+#define BPE(more)                                                                                  \
+    "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]," more "}"
+#define SPLIT(pattern)                                                                             \
+    "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":" pattern                                   \
+    ",\"behavior\":\"Isolated\",\"invert\":false},"
+#define REGEX(expression) SPLIT("{\"Regex\":\"" expression "\"}")
+#define TEMPLATE(single, tokens)                                                                   \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single                      \
+    "],\"pair\":[],\"special_tokens\":{" tokens "}},"
+#define A "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define S "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}"
+
+typedef struct {
+    const char *entries, *model;
+    trine_status status;
+    const char *message; /* a part of it */
+} refusal;
+
+static trine_status parse(const char *entries, const char *model, tokenizer **t) {
+    char json[4096];
+    snprintf(json, sizeof json, "{\"version\":\"1.0\",%s\"model\":%s}", entries, model);
+    return tokenizer_parse(t, json, strlen(json), "here.json");
+}
+
+static void refuse_all(const refusal *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        tokenizer *t = NULL;
+        REFUSED(parse(list[i].entries, list[i].model, &t), list[i].status, list[i].message);
+        REFUSED(parse(list[i].entries, list[i].model, &t), list[i].status, "here.json: ");
+        assert_null(t);
+    }
+}
+
+#define REFUSE_ALL(list) refuse_all((list), sizeof(list) / sizeof *(list))
+
+static void other_models_are_named(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {"", "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1.5]]}", TRINE_EUNSUPPORTED,
+         "Unigram"},
+        {"", "{\"type\":\"WordPiece\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}", TRINE_EUNSUPPORTED,
+         "WordPiece"},
+        {"", "{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}", TRINE_EUNSUPPORTED,
+         "WordLevel"},
+        {"", BPE("\"dropout\":0.1"), TRINE_EUNSUPPORTED, "dropout"},
+        {"", BPE("\"continuing_subword_prefix\":\"##\""), TRINE_EUNSUPPORTED,
+         "continuing_subword_prefix"},
+        {"", BPE("\"end_of_word_suffix\":\"</w>\""), TRINE_EUNSUPPORTED, "end_of_word_suffix"},
+    };
+    REFUSE_ALL(list);
+}
+
+static void other_stages_are_named(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {"\"normalizer\":{\"type\":\"BertNormalizer\"},", MODEL, TRINE_EUNSUPPORTED,
+         "BertNormalizer"},
+        {"\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":"
+         "\"Precompiled\",\"precompiled_charsmap\":\"\"}]},",
+         MODEL, TRINE_EUNSUPPORTED, "Precompiled"},
+        {"\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"},", MODEL, TRINE_EUNSUPPORTED,
+         "UnicodeScripts"},
+        {"\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+         "\"BertPreTokenizer\"}]},",
+         MODEL, TRINE_EUNSUPPORTED, "BertPreTokenizer"},
+        {"\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"a\",0],\"cls\":[\"b\",1]},",
+         MODEL, TRINE_EUNSUPPORTED, "BertProcessing"},
+        {"\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},", MODEL,
+         TRINE_EUNSUPPORTED, "WordPiece"},
+        {"\"decoder\":{\"type\":\"CTC\"},", MODEL, TRINE_EUNSUPPORTED, "CTC"},
+    };
+    REFUSE_ALL(list);
+}
+
+static void expressions_of_another_syntax_are_refused(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {REGEX("(a"), MODEL, TRINE_EUNSUPPORTED, "(a"},
+        {REGEX("[a"), MODEL, TRINE_EUNSUPPORTED, "[a"},
+        {REGEX("\\\\p{Nonsense}"), MODEL, TRINE_EUNSUPPORTED, "Nonsense"},
+        {REGEX("(?C1)a"), MODEL, TRINE_EUNSUPPORTED, "(?C1)a"},
+        {REGEX("[a-z&&[^aeiou]]"), MODEL, TRINE_EUNSUPPORTED, "&&"},
+        {REGEX("(*ACCEPT)a"), MODEL, TRINE_EUNSUPPORTED, "(*ACCEPT)"},
+        {SPLIT("{\"Other\":\"a\"}"), MODEL, TRINE_EDATA, "pattern"},
+    };
+    REFUSE_ALL(list);
+}
+
+static void wrong_vocabularies_are_refused(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", TRINE_EDATA, "0"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}", TRINE_EDATA, "a"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}", TRINE_EDATA, "-1"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0.5},\"merges\":[]}", TRINE_EDATA, "0.5"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":4294967296},\"merges\":[]}", TRINE_EDATA,
+         "4294967296"},
+        {"", "{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}", TRINE_EDATA, "vocab"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0}}", TRINE_EDATA, "merges"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a q\"]}", TRINE_EDATA, "q"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}", TRINE_EDATA, "aa"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}", TRINE_EDATA, "merge"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", TRINE_EDATA, "merge"},
+        {"", BPE("\"unk_token\":\"none\""), TRINE_EDATA, "none"},
+        {"\"added_tokens\":[{\"id\":9}],", MODEL, TRINE_EDATA, "content"},
+        {"\"added_tokens\":[{\"content\":\"x\"}],", MODEL, TRINE_EDATA, "id"},
+        {"\"added_tokens\":[{\"id\":-2,\"content\":\"x\"}],", MODEL, TRINE_EDATA, "-2"},
+        {"\"added_tokens\":[{\"id\":0,\"content\":\"x\"}],", MODEL, TRINE_EDATA, "x"},
+        {"\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content\":\"y\"}],", MODEL,
+         TRINE_EDATA, "7"},
+    };
+    REFUSE_ALL(list);
+}
+
+static void wrong_templates_are_refused(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {TEMPLATE(S "," A, ""), MODEL, TRINE_EDATA, "<s>"},
+        {TEMPLATE(S, "\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}"), MODEL,
+         TRINE_EDATA, "A"},
+        {TEMPLATE(A "," A, ""), MODEL, TRINE_EDATA, "A"},
+        {TEMPLATE(S "," A, "\"<s>\":{\"id\":\"<s>\",\"ids\":[99],\"tokens\":[\"<s>\"]}"), MODEL,
+         TRINE_EDATA, "99"},
+    };
+    REFUSE_ALL(list);
+}
+
+/* The same without what is wrong is accepted. */
+static void what_is_not_wrong_is_accepted(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {"", MODEL, TRINE_OK, ""},
+        {"", BPE("\"dropout\":null,\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":null"),
+         TRINE_OK, ""},
+        {REGEX("[a-z]+"), MODEL, TRINE_OK, ""},
+        {"\"added_tokens\":[{\"id\":3,\"content\":\"<s>\"}],", MODEL, TRINE_OK, ""},
+        {TEMPLATE(S "," A "," S, "\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}"),
+         MODEL, TRINE_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        tokenizer *t;
+        OK(parse(list[i].entries, list[i].model, &t));
+        tokenizer_close(&t);
+    }
+}
+
+static void files_that_are_no_tokenizers_are_refused(void **state) {
+    (void)state;
+    static const char *const list[] = {"",
+                                       "{",
+                                       "[]",
+                                       "null",
+                                       "{}",
+                                       "{\"model\":[]}",
+                                       "{\"model\":{}}",
+                                       "{\"model\":{\"type\":5}}"};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        tokenizer *t;
+        REFUSED(tokenizer_parse(&t, list[i], strlen(list[i]), "here.json"), TRINE_EDATA,
+                "here.json: ");
+    }
+}
+
+/* An expression that goes back and forth ends with an error, not after the age of the universe. */
+static void expressions_give_up(void **state) {
+    (void)state;
+    tokenizer *t;
+    encoder *e;
+    token_list list = {0};
+    char text[200];
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '!';
+    OK(parse(REGEX("(?:a|aa)+$"), MODEL, &t));
+    OK(encoder_create(&e, t));
+    REFUSED(encoder_text(e, text, sizeof text, 0, &list), TRINE_EDATA, "gives up");
+    text[sizeof text - 1] = 'a';
+    OK(encoder_text(e, text, sizeof text, 0, &list));
+    assert_int_equal(list.count, 200);
+    free(list.ids);
+    encoder_destroy(&e);
+    tokenizer_close(&t);
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_models_are_named),
+        cmocka_unit_test(other_stages_are_named),
+        cmocka_unit_test(expressions_of_another_syntax_are_refused),
+        cmocka_unit_test(wrong_vocabularies_are_refused),
+        cmocka_unit_test(wrong_templates_are_refused),
+        cmocka_unit_test(what_is_not_wrong_is_accepted),
+        cmocka_unit_test(files_that_are_no_tokenizers_are_refused),
+        cmocka_unit_test(expressions_give_up),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
