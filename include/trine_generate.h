@@ -1,9 +1,10 @@
-/* Text generation from a trained model: a Trine checkpoint or a Hugging Face folder. The model is evaluated
- * under any tp and pp with a key/value cache, so that a token costs one pass over the weights, not one over all
- * preceding tokens. The conventions are those of trine.h.
+/* Text generation from a trained model: a Trine checkpoint or a Hugging Face folder. The model is evaluated under any
+ * tp and pp with a key/value cache, so that a token costs one pass over the weights, not one over all preceding
+ * tokens. The conventions are those of trine.h.
  *
- * A generator holds one sequence (one in each replica, with dp). Tokens are appended to it, and results refer to what follows them. Their positions
- * are [0, seq_length): those of the model, or the first of these. Memory grows with seq_length. */
+ * A generator holds one sequence (one in each replica, with dp). Tokens are appended to it, and results refer to what
+ * follows them. Their positions are [0, seq_length): those of the model, or the first of these. Memory grows with
+ * seq_length. */
 #ifndef TRINE_GENERATE_H
 #define TRINE_GENERATE_H
 
@@ -20,8 +21,8 @@ typedef struct trine_generator trine_generator;
 
 /* How the model is evaluated. */
 typedef struct {
-    trine_layout layout;       /* dp x tp x pp is the number of ranks. Each of dp replicas has a sequence of its own, and
-                                  its tp x pp ranks call alike */
+    trine_layout layout;       /* dp x tp x pp is the number of ranks. Each of dp replicas has a sequence of its own,
+                                  and its tp x pp ranks call alike */
     trine_dtype type;          /* of weights and activations: TRINE_F32, TRINE_BF16 or TRINE_F16 */
     const char *device;        /* as in trine_parallel, like the next five */
     const char *cuda_library;
@@ -54,8 +55,8 @@ void trine_generator_destroy(trine_generator **generator);
 /* The model's sizes, as its files have them: seq_length is the number of its positions. Owned by the generator. Not
  * collective. */
 const trine_model *trine_generator_model(const trine_generator *generator);
-/* The folder that its weights were read from: `path`, or the checkpoint in it. "" for weights from no file. Owned by the
- * generator. Not collective. */
+/* The folder that its weights were read from: `path`, or the checkpoint in it. "" for weights from no file. Owned by
+ * the generator. Not collective. */
 const char *trine_generator_path(const trine_generator *generator);
 /* The most tokens of the sequence: seq_length of the configuration, with 0 replaced. Not collective. */
 int trine_generator_seq_length(const trine_generator *generator);

@@ -1,6 +1,6 @@
-/* Command-line options from a table: a row holds an option's names, the type and range of its value and
- * its destination. Parsing fills the destinations; the help text is printed from the same rows. The
- * destinations' initial values are the defaults.
+/* Command-line options from a table: a row holds an option's names, the type and range of its value and its
+ * destination. Parsing fills the destinations; the help text is printed from the same rows. The destinations' initial
+ * values are the defaults.
  *
  *     option rows[] = {
  *         OPTION_HEADING("Model"),
@@ -10,10 +10,10 @@
  *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
  *
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
- * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one letter is
- * written -x.
- * Invariant: no destination ever holds a value that its row does not allow. Only options_help and
- * options_man print. Cost: arguments times rows. */
+ * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
+ * letter is written -x.
+ * Invariant: no destination ever holds a value that its row does not allow. Only options_help and options_man print.
+ * Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
 #define TRINE_BASE_OPTIONS_H
 
@@ -149,9 +149,9 @@ typedef struct {
     int *argument_count;    /* set, unless arguments is NULL */
 } options;
 
-/* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest
- * option for an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends
- * may point into their room.
+/* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest option for
+ * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
+ * point into their room.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 

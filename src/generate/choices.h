@@ -1,6 +1,6 @@
-/* Questions with several endings, of which one is right, as HellaSwag has them (Zellers et al., "HellaSwag: can a machine
- * really finish your sentence?", ACL 2019): the model chooses the ending that it finds the most likely after the context.
- * A file has one JSON object a line:
+/* Questions with several endings, of which one is right, as HellaSwag has them (Zellers et al., "HellaSwag: can a
+ * machine really finish your sentence?", ACL 2019): the model chooses the ending that it finds the most likely after
+ * the context. A file has one JSON object a line:
  *
  *     {"activity_label": "Roof shingle removal", "ctx_a": "A man is sitting on a roof.", "ctx_b": "he",
  *      "endings": ["is using wrap to wrap a pair of skis.", ...], "label": 3}
@@ -10,7 +10,7 @@
  * lm_eval/api/task.py):
  *
  *   context   "LABEL: CTX_A Ctx_b", with the first letter of ctx_b in capitals and its others in small letters
- *   text      blanks at both ends removed; " [title]" becomes ". "; what stands in [ ] is removed; two blanks become one
+ *   text      blanks at both ends go; " [title]" becomes ". "; what stands in [ ] goes; two blanks become one
  *   ending    a blank, and the text of the ending
  *   acc       the share of questions of which the right ending has the largest log-likelihood
  *   acc_norm  the same with the log-likelihood divided by the number of characters of the ending's text
@@ -31,8 +31,8 @@ typedef struct {
     int count, label;
 } choice_question;
 
-/* Reads a line. `where`, "FILE:LINE", begins messages. Owned by the caller, all zero after an error. Errors: TRINE_EDATA
- * names what is wrong; TRINE_ENOMEM. Pure. */
+/* Reads a line. `where`, "FILE:LINE", begins messages. Owned by the caller, all zero after an error. Errors:
+ * TRINE_EDATA names what is wrong; TRINE_ENOMEM. Pure. */
 trine_status choices_parse(choice_question *q, const char *line, size_t bytes, const char *where);
 void choices_free(choice_question *q);
 

@@ -1,8 +1,8 @@
 /* Text and ids of a model: its tokenizer, or bytes for a vocabulary of 256 without one, or none, and then only ids go
  * in and out. One sequence is decoded at a time.
  *
- * Not collective: every rank opens the same files and decides alike where a text ends; codec_hash is what the ranks of
- * a job compare. */
+ * Not collective: every rank opens the same files and decides alike where a text ends; codec_hash is what the ranks
+ * of a job compare. */
 #ifndef TRINE_GENERATE_CODEC_H
 #define TRINE_GENERATE_CODEC_H
 
@@ -32,8 +32,8 @@ typedef struct {
 } codec_place;
 
 /* Ends are the tokenizer's end token and eos_token_id of generation_config.json, a number or a list. {0} before, and
- * owned by the caller. Errors: those of tokenizer_open; TRINE_EDATA when the tokenizer has more ids than the model, and
- * for a broken generation_config.json. */
+ * owned by the caller. Errors: those of tokenizer_open; TRINE_EDATA when the tokenizer has more ids than the model,
+ * and for a broken generation_config.json. */
 trine_status codec_open(codec *c, const codec_place *from);
 void codec_close(codec *c);
 
@@ -49,7 +49,8 @@ bool codec_ends_at(const codec *c, int32_t id);
 trine_status codec_encode(codec *c, const char *text, size_t bytes, unsigned flags,
                           token_list *out);
 
-/* The text that the id completes; none for CODEC_IDS. Owned by the codec until its next call. Errors: TRINE_ENOMEM. */
+/* The text that the id completes; none for CODEC_IDS. Owned by the codec until its next call. Errors: TRINE_ENOMEM.
+ * */
 trine_status codec_next(codec *c, int32_t id, const char **text, size_t *bytes);
 /* What is incomplete at the end; the next id begins a new text. */
 trine_status codec_finish(codec *c, const char **text, size_t *bytes);

@@ -3,9 +3,10 @@
  * The negative log-likelihood of a token, in nats, is the difference of the log of the sum of all exponentials and
  * its logit, in fp64 from the fp32 logits; a sequence's is the sum over its scored tokens, in their order. Replicas
  * (dp) take different groups of sequences, and the caller adds what it adds in the order of sequences.
- * Invariant: the results do not depend on dp, and on tp only through the rounding of logits. Cost: a forward pass over
- * each sequence, of GENERATE_ROWS rows at a time, and on the ranks of the last stage an exponential for each logit of
- * a scored row; nothing is communicated but one sum at the end. Stages work on different sequences at the same time.
+ * Invariant: the results do not depend on dp, and on tp only through the rounding of logits. Cost: a forward pass
+ * over each sequence, of GENERATE_ROWS rows at a time, and on the ranks of the last stage an exponential for each
+ * logit of a scored row; nothing is communicated but one sum at the end. Stages work on different sequences at the
+ * same time.
  */
 #ifndef TRINE_GENERATE_EVALUATE_H
 #define TRINE_GENERATE_EVALUATE_H
@@ -23,9 +24,10 @@ typedef struct {
 } evaluate_sequence;
 
 /* *nats = the sum over the scored tokens, on the rank with its replica's output (generate_has_output); 0 on others.
- * Tokens with which the generator's sequence begins, too, are not evaluated again. Errors: TRINE_EINVAL, on every rank
- * of the replica, for an id outside of the vocabulary or more than seq_length + 1 tokens; TRINE_EMATH on one rank, if
- * the logits are not finite; TRINE_ENOMEM and what trine_generator_logits has, local. Collective over: tp, pp. */
+ * Tokens with which the generator's sequence begins, too, are not evaluated again. Errors: TRINE_EINVAL, on every
+ * rank of the replica, for an id outside of the vocabulary or more than seq_length + 1 tokens; TRINE_EMATH on one
+ * rank, if the logits are not finite; TRINE_ENOMEM and what trine_generator_logits has, local. Collective over: tp,
+ * pp. */
 trine_status evaluate_score(trine_generator *g, const evaluate_sequence *s, double *nats);
 
 /* Sequences to evaluate. */
@@ -46,10 +48,10 @@ trine_status evaluate_run(trine_generator *g, const evaluate_job *job, double *n
 /* ---- Windows over a long text ---- */
 
 /* Windows of `length` tokens; each begins `stride` tokens after the one before it, 1 <= stride <= length. A window
- * scores its tokens that no earlier window has, except its own first one. With stride = length windows do not overlap,
- * and tokens 2 to `length` of each are scored; with a smaller one all but the text's first token are, once each, after
- * at least length - stride others. This is the sliding window of Hugging Face's guide to the perplexity of models of
- * fixed length. */
+ * scores its tokens that no earlier window has, except its own first one. With stride = length windows do not
+ * overlap, and tokens 2 to `length` of each are scored; with a smaller one all but the text's first token are, once
+ * each, after at least length - stride others. This is the sliding window of Hugging Face's guide to the perplexity
+ * of models of fixed length. */
 typedef struct {
     int length, stride;
 } evaluate_cut;

@@ -1,10 +1,11 @@
-/* Internals of a generator. Each rank has the units of its stage, not sharded over dp (each replica has all of
- * the model, and a sequence of its own), a cache for each block, and memory for a chunk of rows. Rows pass through the stages a chunk at a time: the first
- * stage embeds, each passes the residual stream on, the last computes logits, which its tp ranks gather.
+/* Internals of a generator. Each rank has the units of its stage, not sharded over dp (each replica has all of the
+ * model, and a sequence of its own), a cache for each block, and memory for a chunk of rows. Rows pass through the
+ * stages a chunk at a time: the first stage embeds, each passes the residual stream on, the last computes logits,
+ * which its tp ranks gather.
  *
- * Invariant: the distribution of rows over ranks depends on the tokens alone, so the number of stages
- * changes no bit. All ranks count the tokens alike: the length of the sequence is not communicated. Cost:
- * weights and caches once, and a workspace for GENERATE_ROWS rows. */
+ * Invariant: the distribution of rows over ranks depends on the tokens alone, so the number of stages changes no bit.
+ * All ranks count the tokens alike: the length of the sequence is not communicated. Cost: weights and caches once,
+ * and a workspace for GENERATE_ROWS rows. */
 #ifndef TRINE_GENERATE_GENERATOR_H
 #define TRINE_GENERATE_GENERATOR_H
 
@@ -60,9 +61,9 @@ trine_status generator_create_random(trine_generator **generator, trine_world *w
                                      const trine_model *model, const trine_generate_config *config,
                                      uint64_t seed);
 
-/* What becomes of logits: rows of the sequence from `first` on are wanted. Row r goes to logits (rows, V) at r - first;
- * or, with `take`, up to GENERATE_HEAD_ROWS rows at a time to logits (GENERATE_HEAD_ROWS, V), and take is called with
- * the place of the first one. Only ranks of the last stage have logits. */
+/* What becomes of logits: rows of the sequence from `first` on are wanted. Row r goes to logits (rows, V) at r -
+ * first; or, with `take`, up to GENERATE_HEAD_ROWS rows at a time to logits (GENERATE_HEAD_ROWS, V), and take is
+ * called with the place of the first one. Only ranks of the last stage have logits. */
 typedef struct {
     int first;
     float *logits;

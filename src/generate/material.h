@@ -1,7 +1,8 @@
-/* What is evaluated: texts, or questions with endings, as token ids. World rank 0 reads files and encodes; the others are
- * told the ids.
+/* What is evaluated: texts, or questions with endings, as token ids. World rank 0 reads files and encodes; the others
+ * are told the ids.
  *
- * Memory: the ids on every rank, 4 bytes each; on rank 0 also one file's text at a time, and 8 bytes a token of texts. */
+ * Memory: the ids on every rank, 4 bytes each; on rank 0 also one file's text at a time, and 8 bytes a token of
+ * texts. */
 #ifndef TRINE_GENERATE_MATERIAL_H
 #define TRINE_GENERATE_MATERIAL_H
 
@@ -31,9 +32,11 @@ void material_free(material *m);
 /* Appends a part. Errors: TRINE_ENOMEM. Not collective. */
 trine_status material_add(material *m, material_part p);
 
-/* The next three for rank 0, in this order. Opens the codec, which must not be CODEC_IDS: TRINE_EDATA. Not collective. */
+/* The next three for rank 0, in this order. Opens the codec, which must not be CODEC_IDS: TRINE_EDATA. Not
+ * collective. */
 trine_status material_open(material *m, const codec_place *from);
-/* Texts of files, each with the tokenizer's template, and their bytes; of all together the first `most` tokens (0: all).
+/* Texts of files, each with the tokenizer's template, and their bytes; of all together the first `most` tokens (0:
+ * all).
  * Errors: TRINE_EIO, TRINE_EDATA name the file; TRINE_ENOMEM. Not collective. */
 trine_status material_texts(material *m, const char *const *paths, size_t count, uint64_t most);
 /* The first `limit` questions (0: all) of a file of choices.h, a part for each ending, for sequences of at most

@@ -20,8 +20,8 @@ trine_status sample_check(const trine_sampling *s);
 void sample_penalize(float *logits, size_t V, double penalty, const int32_t *tokens, size_t count,
                      int32_t *marks);
 
-/* *token = a sample from logits (V), without the penalty; `ids` (V) is scratch. Errors: TRINE_EMATH when a logit is NaN or the
- * largest is not finite. Pure. */
+/* *token = a sample from logits (V), without the penalty; `ids` (V) is scratch. Errors: TRINE_EMATH when a logit is
+ * NaN or the largest is not finite. Pure. */
 trine_status sample_token(const float *logits, size_t V, const trine_sampling *s, uint64_t place,
                           int32_t *ids, int32_t *token);
 

@@ -1,9 +1,9 @@
 /* Stop texts: a text that comes in pieces ends before the first of them. What could still become one is held back
  * until it is decided.
  *
- * Invariant: all that has been given out and what is held back are the text so far; of several stop texts that occur, the
- * one that begins first ends the text. Pieces may be of any length: a stop text may end in the middle of one. Cost: for
- * each piece, the bytes held back and its own, times the bytes of the stop texts. */
+ * Invariant: all that has been given out and what is held back are the text so far; of several stop texts that occur,
+ * the one that begins first ends the text. Pieces may be of any length: a stop text may end in the middle of one.
+ * Cost: for each piece, the bytes held back and its own, times the bytes of the stop texts. */
 #ifndef TRINE_GENERATE_STOP_TEXT_H
 #define TRINE_GENERATE_STOP_TEXT_H
 

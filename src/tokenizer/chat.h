@@ -1,5 +1,6 @@
 /* Chat templates: how the messages of a conversation become one text with special tokens. Model folders give them as
- * programs in a template language (Jinja), which is not interpreted here. A few are known, as rows of a table in chat.c:
+ * programs in a template language (Jinja), which is not interpreted here. A few are known, as rows of a table in
+ * chat.c:
  *
  *   Llama 3, Llama 3.1 (also 3.3), Llama 3.2      <|start_header_id|>user<|end_header_id|> ... <|eot_id|>
  *   Qwen2, Qwen2.5, Qwen3, Qwen3 of 2507          ChatML: <|im_start|>user ... <|im_end|>
@@ -9,8 +10,8 @@
  * recognises is refused, and so is one that is recognised but lacks one of the pieces.
  * Invariant: what people write is encoded with ENCODE_PLAIN, so that no text of theirs becomes a special token; only
  * the row's own pieces do. The text between two special tokens is encoded as a whole, as if the complete text were.
- * Of what the templates can do, tools are left out; Llama 3.2's date is always its default, "26 Jul 2024", so that
- * a prompt does not depend on the day. Pure but for reading files. */
+ * Of what the templates can do, tools are left out; Llama 3.2's date is always its default, "26 Jul 2024", so that a
+ * prompt does not depend on the day. Pure but for reading files. */
 #ifndef TRINE_TOKENIZER_CHAT_H
 #define TRINE_TOKENIZER_CHAT_H
 
@@ -19,8 +20,8 @@
 typedef struct chat_template chat_template;
 
 /* *t = the row for the template of a model folder: chat_template.jinja, or chat_template of tokenizer_config.json (of
- * several the one named "default"). Errors: TRINE_EUNSUPPORTED says what the template looks like, and which are known;
- * TRINE_EDATA for no template, and for a broken file; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+ * several the one named "default"). Errors: TRINE_EUNSUPPORTED says what the template looks like, and which are
+ * known; TRINE_EDATA for no template, and for a broken file; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status chat_open(const chat_template **t, const char *folder);
 
 /* The same for the text of a template. Messages start with `path`. Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM. Pure. */
