@@ -86,7 +86,7 @@ static trine_status unit_program(program *p, const trine_trainer *t, int unit) {
 
 static trine_status time_program(trine_trainer *t, const program *p, int count, double *seconds) {
     bench_samples samples = {0};
-    step_io step = {.samples = &t->train.order, .scale = 1.0, .loss_scale = 1.0};
+    step_io step = {.samples = t->train.samples, .scale = 1.0, .loss_scale = 1.0};
     for (int i = 0; i < count + 1; i++) {
         double start = bench_now();
         TRY(exec_run(&t->interpreter, p, &step));

@@ -20,7 +20,7 @@ static trine_status write_tokens(tokens_writer *w, int vocabulary, size_t count)
 
 static trine_status fill(const tokenfile *f, int vocabulary, size_t count) {
     tokens_writer *w;
-    TRY(tokens_writer_open(&w, f->path, (uint32_t)vocabulary));
+    TRY(tokens_writer_open(&w, f->path, (uint32_t)vocabulary, 0));
     trine_status status = write_tokens(w, vocabulary, count);
     if (status == TRINE_OK) return tokens_writer_close(&w);
     tokens_writer_discard(&w);

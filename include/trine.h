@@ -176,9 +176,13 @@ typedef struct {
 } trine_optimizer;
 
 typedef struct {
-    const char *data_path;     /* token file or glob */
-    const char *val_data_path; /* NULL: no validation */
+    const char *data_path;     /* token file, glob, or a blend by weight: "0.7 a_*.bin 0.3 b.bin", with a backslash
+                                  before blanks and backslashes in a path */
+    const char *val_data_path; /* the same; NULL: no validation */
     uint64_t seed;             /* of initial parameters and of the sample order */
+    const char *tokenizer;     /* tokenizer.json, or a folder with one, which only rank 0 reads: must fit the
+                                  vocabulary and the hash in the token files, and is saved in checkpoints.
+                                  NULL: that of the folder that is loaded, if it has one */
 } trine_data;
 
 typedef struct {
@@ -248,10 +252,11 @@ typedef struct {
     bool profile;                    /* measure the steps and print a profile */
     const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
     trine_checkpoint checkpoint;
+    char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
 } trine_run;
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
- * from argv; they point into argv's strings. One message reports all mistakes.
+ * from argv; they point into argv's strings, config also into *run. One message reports all mistakes.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Checks that all ranks were given the same options for what a training loop does collectively

@@ -2,7 +2,7 @@
  * under any tp and pp with a key/value cache, so that a token costs one pass over the weights, not one over all
  * preceding tokens. The conventions are those of trine.h.
  *
- * A generator holds one sequence. Tokens are appended to it, and results refer to what follows them. Their positions
+ * A generator holds one sequence (one in each replica, with dp). Tokens are appended to it, and results refer to what follows them. Their positions
  * are [0, seq_length): those of the model, or the first of these. Memory grows with seq_length. */
 #ifndef TRINE_GENERATE_H
 #define TRINE_GENERATE_H
@@ -20,7 +20,8 @@ typedef struct trine_generator trine_generator;
 
 /* How the model is evaluated. */
 typedef struct {
-    trine_layout layout;       /* tp x pp is the number of ranks; dp is 1 */
+    trine_layout layout;       /* dp x tp x pp is the number of ranks. Each of dp replicas has a sequence of its own, and
+                                  its tp x pp ranks call alike */
     trine_dtype type;          /* of weights and activations: TRINE_F32, TRINE_BF16 or TRINE_F16 */
     const char *device;        /* as in trine_parallel, like the next five */
     const char *cuda_library;
@@ -53,6 +54,9 @@ void trine_generator_destroy(trine_generator **generator);
 /* The model's sizes, as its files have them: seq_length is the number of its positions. Owned by the generator. Not
  * collective. */
 const trine_model *trine_generator_model(const trine_generator *generator);
+/* The folder that its weights were read from: `path`, or the checkpoint in it. "" for weights from no file. Owned by the
+ * generator. Not collective. */
+const char *trine_generator_path(const trine_generator *generator);
 /* The most tokens of the sequence: seq_length of the configuration, with 0 replaced. Not collective. */
 int trine_generator_seq_length(const trine_generator *generator);
 /* Number of tokens appended since the start or the last reset. Not collective. */
@@ -67,11 +71,18 @@ void trine_generator_reset(trine_generator *generator);
 trine_status trine_generator_logits(trine_generator *generator, const int32_t *tokens, int count,
                                     float *logits);
 
-/* How the next token is sampled. */
+/* How the next token is sampled. The penalty comes first, then the temperature, top_k and top_p, each applied to what
+ * the one before it has left. {0} is greedy. */
 typedef struct {
     double temperature; /* logits are divided by it; 0: greedy, the lowest id among equal logits */
     int top_k;          /* sample only from the k largest logits; 0: from all */
     uint64_t seed;
+    double top_p;       /* sample only from the smallest set of the most likely tokens whose probability reaches
+                           top_p; 0 or 1: from all. Holtzman et al., "The curious case of neural text degeneration",
+                           ICLR 2020, section 3.1 */
+    double repetition_penalty; /* logits of the tokens in the sequence are divided by it if they are positive, and
+                                  multiplied by it otherwise; 0 or 1: none. Keskar et al., "CTRL", arXiv:1909.05858,
+                                  section 4.1 */
 } trine_sampling;
 
 /* Appends `count` tokens (0: none, if the sequence is not empty) and samples the one that follows, the same on every
@@ -79,7 +90,8 @@ typedef struct {
  * generate the same text unless their logits, which differ in rounding, lie on two sides of a choice. If the
  * sequence would become longer than seq_length, it is cut to its last seq_length / 2 tokens, which are evaluated
  * again from position 0. Errors: as above, and TRINE_EINVAL for more than seq_length tokens at once or a negative
- * temperature or top_k; TRINE_EMATH, on every rank, if a logit is NaN or the largest one is not finite.
+ * temperature, top_k or repetition_penalty, or a top_p outside [0, 1]; TRINE_EMATH, on every rank, if a logit is NaN
+ * or the largest one is not finite.
  * Collective over: world. */
 trine_status trine_generator_next(trine_generator *generator, const int32_t *tokens, int count,
                                   const trine_sampling *sampling, int32_t *token);

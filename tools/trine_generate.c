@@ -1,59 +1,77 @@
 /* trine-generate: generates text from a checkpoint or a Hugging Face folder.
  *
  *     trine-generate run --prompt "In the beginning" --tokens 200 --temperature 0.8
+ *     trine-generate smollm2 --chat --system "Answer in one sentence."
  *     mpirun -np 4 trine-generate gpt2 --ids "15496 11 995" --tokens 20 --tp 2 --pp 2
  *
- * A vocabulary of 256 is one of bytes (tools/trine_tokens.c): text in, text out. Other vocabularies
- * need their own tokenizer: ids in, ids out. Standard output has only the prompt and the generated
- * text, written token by token; everything else goes to standard error. */
+ * Text goes through the tokenizer of the model's folder; a vocabulary of 256 without one is bytes. Without a
+ * tokenizer other vocabularies have ids in, ids out. Standard output has only the prompt and the generated
+ * text, or the answers, written as soon as each piece of text is complete; everything else goes to standard error.
+ *
+ * Every rank has the whole text, so that all decide alike where it ends; rank 0 writes it. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
-#include "trine_generate.h"
-
-enum { BYTES = 256 };
+#include "generate/codec.h"
+#include "generate/generator.h"
+#include "generate/stop_text.h"
+#include "tokenizer/chat.h"
 
 #define TRANSPORT_NAME(name, text) text,
 static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
 
 typedef struct {
-    const char *path, *prompt, *ids;
+    const char *path, *prompt, *ids, *tokenizer, *system;
+    option_list stop;
     int tokens;
     trine_sampling sampling;
     trine_generate_config config;
-    bool bf16, fp16, help;
+    bool bf16, fp16, help, chat, ignore_eos;
 } settings;
 
 static settings default_settings(void) {
-    return (settings){.tokens = 100,
-                      .sampling = {.temperature = 1.0, .seed = 1},
-                      .config = trine_generate_config_default()};
+    return (settings){
+        .tokens = 100,
+        .sampling = {.temperature = 1.0, .seed = 1, .top_p = 1, .repetition_penalty = 1},
+        .config = trine_generate_config_default()};
 }
 
 /* ---- The command line ---- */
 
-#define ROWS 21
+#define ROWS 30
 
 static size_t text_rows(option *rows, settings *s) {
     const option own[] = {
         OPTION_HEADING("Text"),
-        OPTION_STRING(
-            "prompt", NULL, &s->prompt, "TEXT",
-            "the text to continue; each byte is a token; default without --ids: a newline"),
+        OPTION_STRING("prompt", NULL, &s->prompt, "TEXT",
+                      "the text to continue; default without --ids and --chat: a newline"),
         OPTION_STRING("ids", NULL, &s->ids, "\"N N ...\"",
                       "the tokens to continue, for any vocabulary; the output is ids, too"),
-        OPTION_INT(
-            "tokens", NULL, &s->tokens, "N", 0, INT_MAX,
-            "number of tokens to generate; a text that exceeds the sequence length is cut to "
-            "its last half each time"),
+        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
+                      "tokenizer.json or its folder; default: that of the model's folder; a "
+                      "vocabulary of 256 without one is bytes"),
+        OPTION_FLAG(
+            "chat", NULL, &s->chat,
+            "--prompt is a user's message, and the answer is printed; without --prompt each "
+            "line of the input is the next message of a conversation"),
+        OPTION_STRING("system", NULL, &s->system, "TEXT",
+                      "--chat: the system message; default: the chat template's"),
+        OPTION_INT("tokens", NULL, &s->tokens, "N", 0, INT_MAX,
+                   "most tokens to generate; a text that exceeds the sequence length is cut to "
+                   "its last half each time"),
+        OPTION_FLAG("ignore-eos", NULL, &s->ignore_eos,
+                    "continue after the tokenizer's end token, up to --tokens"),
+        OPTION_LIST("stop", NULL, &s->stop, "TEXT",
+                    "end before this text; may be given several times"),
         OPTION_INT("seq-length", NULL, &s->config.seq_length, "N", 0, INT_MAX,
                    "most tokens of a text, at most the model's positions: memory grows with N; 0: "
                    "the model's, but at most 4096"),
@@ -61,6 +79,12 @@ static size_t text_rows(option *rows, settings *s) {
                       "divide the logits by X; 0: always the most likely token"),
         OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
                    "sample from the K most likely tokens; 0: from all"),
+        OPTION_DOUBLE("top-p", NULL, &s->sampling.top_p, "X", 0, 1,
+                      "sample from the smallest set of the most likely tokens whose probability "
+                      "reaches X; 1: from all"),
+        OPTION_DOUBLE("repetition-penalty", NULL, &s->sampling.repetition_penalty, "X", 0, INFINITY,
+                      "divide positive logits of the text's tokens by X, multiply negative ones; "
+                      "1: none"),
         OPTION_U64("seed", NULL, &s->sampling.seed, "N", "random seed of the sampling"),
     };
     memcpy(rows, own, sizeof own);
@@ -104,6 +128,9 @@ static trine_status check_settings(settings *s, int arguments) {
           "expected one PATH, a checkpoint or a Hugging Face folder, got %d (see --help)",
           arguments);
     CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids are mutually exclusive");
+    CHECK(!s->ids || (!s->chat && !s->stop.count && !s->tokenizer), TRINE_EINVAL,
+          "--ids has no text: it cannot go with --chat, --stop or --tokenizer");
+    CHECK(s->chat || !s->system, TRINE_EINVAL, "--system is only for --chat");
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     return TRINE_OK;
@@ -142,17 +169,9 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
     return TRINE_OK;
 }
 
-/* ---- Tokens ---- */
+/* ---- The prompt ---- */
 
-typedef struct {
-    int32_t *ids; /* owned */
-    int count;
-    bool text; /* of bytes */
-} prompt;
-
-static trine_status read_ids(prompt *p, const char *text) {
-    p->ids = malloc((strlen(text) / 2 + 1) * sizeof *p->ids);
-    CHECK(p->ids, TRINE_ENOMEM, "no memory for the prompt");
+static trine_status read_ids(token_list *ids, const char *text) {
     for (const char *at = text;;) {
         at += strspn(at, " \t\n,");
         if (!*at) break;
@@ -162,85 +181,247 @@ static trine_status read_ids(prompt *p, const char *text) {
         bool ends = end != at && (!*end || strchr(" \t\n,", *end));
         CHECK(ends && !errno && id >= 0 && id <= INT32_MAX, TRINE_EINVAL,
               "--ids: invalid token id at \"%.20s\" (valid: integers from 0)", at);
-        p->ids[p->count++] = (int32_t)id;
+        TRY(token_list_reserve(ids, 1));
+        ids->ids[ids->count++] = (int32_t)id;
         at = end;
     }
-    CHECK(p->count, TRINE_EINVAL, "--ids: no token ids in \"%s\"", text);
+    CHECK(ids->count, TRINE_EINVAL, "--ids: no token ids in \"%s\"", text);
     return TRINE_OK;
 }
 
-static trine_status read_text(prompt *p, const char *text) {
-    size_t length = strlen(text);
-    CHECK(length <= INT_MAX, TRINE_EINVAL, "--prompt: %zu bytes exceed the limit of %d bytes",
-          length, INT_MAX);
-    p->ids = malloc((length + 1) * sizeof *p->ids);
-    CHECK(p->ids, TRINE_ENOMEM, "no memory for the prompt");
-    p->text = true;
-    p->count = (int)length;
-    for (size_t i = 0; i < length; i++) p->ids[i] = (unsigned char)text[i];
-    return TRINE_OK;
-}
-
-/* Reads the same on every rank, with the same errors. */
-static trine_status read_prompt(prompt *p, const settings *s, const trine_generator *g) {
+static trine_status check_prompt(const token_list *ids, const trine_generator *g) {
     const trine_model *m = trine_generator_model(g);
     int V = m->vocab_size, T = trine_generator_seq_length(g);
-    if (s->ids)
-        TRY(read_ids(p, s->ids));
-    else
-        TRY(read_text(p, s->prompt ? s->prompt : "\n"));
-    CHECK(s->ids || V == BYTES, TRINE_EINVAL,
-          "the model's vocabulary of %d tokens is not the 256 bytes; use --ids, the output is ids, "
-          "too",
-          V);
-    for (int i = 0; i < p->count; i++)
-        CHECK(p->ids[i] < V, TRINE_EINVAL, "--ids: invalid token id %d (valid: 0 to %d)", p->ids[i],
-              V - 1);
-    CHECK(p->count <= m->seq_length, TRINE_EINVAL,
-          "the prompt of %d tokens exceeds the model's sequence length of %d", p->count,
+    for (size_t i = 0; i < ids->count; i++)
+        CHECK(ids->ids[i] < V, TRINE_EINVAL, "--ids: invalid token id %d (valid: 0 to %d)",
+              ids->ids[i], V - 1);
+    CHECK(ids->count, TRINE_EINVAL, "--prompt: the text has no tokens");
+    CHECK(ids->count <= (size_t)m->seq_length, TRINE_EINVAL,
+          "the prompt of %zu tokens exceeds the model's sequence length of %d", ids->count,
           m->seq_length);
-    CHECK(
-        p->count <= T, TRINE_EINVAL,
-        "the prompt of %d tokens exceeds the sequence length of %d; use --seq-length (at most %d)",
-        p->count, T, m->seq_length);
+    CHECK(ids->count <= (size_t)T, TRINE_EINVAL,
+          "the prompt of %zu tokens exceeds the sequence length of %d; use --seq-length (at most "
+          "%d)",
+          ids->count, T, m->seq_length);
     return TRINE_OK;
 }
 
-static trine_status write_token(bool text, bool first, int32_t id) {
-    char word[16] = {(char)id};
-    int bytes = text ? 1 : snprintf(word, sizeof word, first ? "%d" : " %d", id);
-    return output_text(stdout, word, (size_t)bytes);
+/* ---- Writing ---- */
+
+/* A text on its way out. */
+typedef struct {
+    const settings *s;
+    trine_generator *g;
+    codec codec;
+    stop_text stop;
+    const chat_template *chat; /* NULL: no chat */
+    FILE *answer;              /* keeps the text, too; NULL: it is not needed */
+    bool writes;               /* this rank writes */
+} speech;
+
+static trine_status write_text(speech *t, const char *text, size_t bytes) {
+    if (t->answer && bytes)
+        CHECK(fwrite(text, 1, bytes, t->answer) == bytes, TRINE_ENOMEM, "no memory for an answer");
+    return t->writes && bytes ? output_text(stdout, text, bytes) : TRINE_OK;
 }
 
-/* ---- The text ---- */
+static trine_status write_id(speech *t, bool first, int32_t id) {
+    char word[16];
+    int bytes = snprintf(word, sizeof word, first ? "%d" : " %d", id);
+    return write_text(t, word, (size_t)bytes);
+}
+
+/* The prompt, which may contain stop texts. */
+static trine_status write_prompt(speech *t, const token_list *ids) {
+    for (size_t i = 0; i < ids->count; i++) {
+        const char *text;
+        size_t bytes;
+        if (t->codec.kind == CODEC_IDS) {
+            TRY(write_id(t, i == 0, ids->ids[i]));
+            continue;
+        }
+        TRY(codec_next(&t->codec, ids->ids[i], &text, &bytes));
+        TRY(write_text(t, text, bytes));
+    }
+    return TRINE_OK;
+}
+
+static trine_status write_token(speech *t, int32_t id) {
+    const char *text;
+    size_t bytes;
+    if (t->codec.kind == CODEC_IDS) return write_id(t, false, id);
+    TRY(codec_next(&t->codec, id, &text, &bytes));
+    TRY(stop_text_add(&t->stop, text, bytes, &text, &bytes));
+    return write_text(t, text, bytes);
+}
+
+/* What is incomplete or held back at the end, and a line break. */
+static trine_status write_end(speech *t) {
+    const char *text;
+    size_t bytes;
+    TRY(codec_finish(&t->codec, &text, &bytes));
+    TRY(stop_text_add(&t->stop, text, bytes, &text, &bytes));
+    TRY(write_text(t, text, bytes));
+    stop_text_end(&t->stop, &text, &bytes);
+    TRY(write_text(t, text, bytes));
+    return t->writes ? output_text(stdout, "\n", 1) : TRINE_OK;
+}
 
 /* Prints the rate without the first token, whose time includes the prompt and the setup of the
  * matrix products. */
-static void report(const settings *s, double first, double rest) {
-    double rate = rest > 0 ? (s->tokens - 1) / rest : 0;
+static void report(int tokens, double first, double rest) {
     fprintf(stderr, "trine-generate: first token after %.3f s", first);
-    if (s->tokens > 1) fprintf(stderr, ", then %.1f tokens/s", rate);
+    if (tokens > 1) fprintf(stderr, ", then %.1f tokens/s", rest > 0 ? (tokens - 1) / rest : 0);
     fputc('\n', stderr);
 }
 
-static trine_status generate(trine_generator *g, const settings *s, const prompt *p, bool writes) {
+static trine_status generate(speech *t, const token_list *prompt) {
+    const settings *s = t->s;
     uint64_t begin = clock_ns(), first = begin;
-    for (int i = 0; writes && i < p->count; i++) TRY(write_token(p->text, i == 0, p->ids[i]));
     int32_t token = 0;
-    for (int i = 0; i < s->tokens; i++) {
-        TRY(trine_generator_next(g, i ? &token : p->ids, i ? 1 : p->count, &s->sampling, &token));
-        if (writes) TRY(write_token(p->text, false, token));
+    int i = 0;
+    stop_text_begin(&t->stop);
+    if (!t->chat) TRY(write_prompt(t, prompt));
+    for (; i < s->tokens && !t->stop.found; i++) {
+        TRY(trine_generator_next(t->g, i ? &token : prompt->ids, i ? 1 : (int)prompt->count,
+                                 &s->sampling, &token));
         if (i == 0) first = clock_ns();
+        if (!s->ignore_eos && codec_ends_at(&t->codec, token)) break;
+        TRY(write_token(t, token));
     }
-    if (writes) TRY(output_text(stdout, "\n", 1));
-    if (writes && s->tokens)
-        report(s, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
+    TRY(write_end(t));
+    if (t->writes && first > begin)
+        report(i, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
     return TRINE_OK;
+}
+
+/* ---- Chat ---- */
+
+typedef struct {
+    chat_message *messages; /* owned, with their texts */
+    size_t count;
+} conversation;
+
+static void free_conversation(conversation *c) {
+    for (size_t i = 0; i < c->count; i++) free((char *)c->messages[i].text);
+    free(c->messages);
+}
+
+/* Takes the text, which malloc has made. */
+static trine_status say(conversation *c, chat_role role, char *text) {
+    chat_message *grown = realloc(c->messages, (c->count + 1) * sizeof *grown);
+    if (grown) c->messages = grown;
+    if (!grown || !text) free(text);
+    CHECK(grown && text, TRINE_ENOMEM, "no memory for a message");
+    c->messages[c->count++] = (chat_message){role, text};
+    return TRINE_OK;
+}
+
+/* The answer to the messages so far, which becomes one of them. The whole conversation is evaluated again, as the
+ * template writes it. */
+static trine_status answer(speech *t, conversation *c) {
+    token_list ids = {0};
+    char *text = NULL;
+    size_t bytes;
+    t->answer = open_memstream(&text, &bytes);
+    trine_status status = t->answer ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for an answer");
+    if (status == TRINE_OK)
+        status = chat_encode(t->chat, t->codec.tok, t->codec.encoder, c->messages, c->count, &ids);
+    if (status == TRINE_OK) status = status_user(check_prompt(&ids, t->g));
+    trine_generator_reset(t->g);
+    if (status == TRINE_OK) status = generate(t, &ids);
+    if (t->answer) fclose(t->answer);
+    t->answer = NULL;
+    free(ids.ids);
+    if (status != TRINE_OK) free(text);
+    TRY(status);
+    return say(c, CHAT_ASSISTANT, text);
+}
+
+/* *line = the next line of rank 0's input, on every rank, owned by the caller; NULL at its end. Collective over: world. */
+static trine_status read_line(speech *t, char **line) {
+    size_t room = 0;
+    int64_t bytes = -1;
+    *line = NULL;
+    if (t->writes) {
+        if (isatty(STDIN_FILENO)) fputs("> ", stderr);
+        bytes = getline(line, &room, stdin);
+        if (bytes > 0 && (*line)[bytes - 1] == '\n') (*line)[--bytes] = '\0';
+    }
+    TRY(generate_tell(t->g, &bytes, sizeof bytes));
+    if (bytes < 0) {
+        free(*line);
+        *line = NULL;
+        return TRINE_OK;
+    }
+    if (!t->writes) *line = calloc(1, (size_t)bytes + 1);
+    CHECK(*line, TRINE_ENOMEM, "no memory for a line of %lld bytes", (long long)bytes);
+    return generate_tell(t->g, *line, (size_t)bytes + 1);
+}
+
+static trine_status converse_by_lines(speech *t, conversation *c) {
+    for (char *line;;) {
+        TRY(read_line(t, &line));
+        if (!line) return TRINE_OK;
+        if (!line[strspn(line, " \t\r")]) {
+            free(line);
+            continue;
+        }
+        TRY(say(c, CHAT_USER, line));
+        TRY(answer(t, c));
+    }
+}
+
+static trine_status converse(speech *t) {
+    conversation c = {0};
+    const settings *s = t->s;
+    trine_status status = s->system ? say(&c, CHAT_SYSTEM, strdup(s->system)) : TRINE_OK;
+    if (status == TRINE_OK && s->prompt) {
+        status = say(&c, CHAT_USER, strdup(s->prompt));
+        if (status == TRINE_OK) status = answer(t, &c);
+    } else if (status == TRINE_OK) {
+        status = converse_by_lines(t, &c);
+    }
+    free_conversation(&c);
+    return status;
+}
+
+/* ---- The job ---- */
+
+static trine_status open_chat(speech *t) {
+    char folder[4096];
+    const codec *c = &t->codec;
+    CHECK(c->tok, TRINE_EINVAL, "--chat: %s has no tokenizer; use --tokenizer", t->s->path);
+    const char *path = tokenizer_path(c->tok), *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    TRY(chat_open(&t->chat, folder));
+    codec_add_end(&t->codec, chat_end(t->chat, c->tok));
+    return TRINE_OK;
+}
+
+/* The same on every rank, with the same errors. */
+static trine_status prepare(speech *t, token_list *prompt) {
+    const settings *s = t->s;
+    const char *text = s->prompt ? s->prompt : "\n";
+    const codec_place from = {s->tokenizer, trine_generator_path(t->g), s->path,
+                              trine_generator_model(t->g)->vocab_size};
+    if (s->ids) {
+        TRY(read_ids(prompt, s->ids));
+        return check_prompt(prompt, t->g);
+    }
+    TRY(codec_open(&t->codec, &from));
+    CHECK(t->codec.kind != CODEC_IDS, TRINE_EINVAL,
+          "%s has no tokenizer, and the model's vocabulary of %d tokens is not the 256 bytes; use "
+          "--tokenizer, or use --ids, the output is ids, too",
+          s->path, from.vocab);
+    if (s->chat) return open_chat(t);
+    TRY(codec_encode(&t->codec, text, strlen(text), ENCODE_TEMPLATE, prompt));
+    return check_prompt(prompt, t->g);
 }
 
 /* Options that each rank evaluates alone and that must be equal on all ranks. */
 static trine_status list_choices(alike_list *list, const settings *s) {
-    TRY(alike_begin(list, 6));
+    TRY(alike_begin(list, 12 + OPTION_LIST_MOST));
     alike_text(list, "prompt", s->prompt ? s->prompt : "not given");
     alike_text(list, "ids", s->ids ? s->ids : "not given");
     alike_number(list, "tokens", s->tokens);
@@ -249,6 +430,13 @@ static trine_status list_choices(alike_list *list, const settings *s) {
     char seed[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->sampling.seed);
     alike_text(list, "seed", seed);
+    alike_number(list, "top-p", s->sampling.top_p);
+    alike_number(list, "repetition-penalty", s->sampling.repetition_penalty);
+    alike_text(list, "system", s->system ? s->system : "not given");
+    alike_flag(list, "chat", s->chat);
+    alike_flag(list, "ignore-eos", s->ignore_eos);
+    for (size_t i = 0; i < OPTION_LIST_MOST; i++)
+        alike_text(list, "stop", i < s->stop.count ? s->stop.texts[i] : "not given");
     return TRINE_OK;
 }
 
@@ -263,18 +451,36 @@ static trine_status agree_choices(trine_world *world, const settings *s) {
     return status;
 }
 
+/* Ranks with different tokenizers would end in different places. Collective over: world. */
+static trine_status agree_tokenizer(trine_world *world, const speech *t) {
+    alike_list list;
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)codec_hash(&t->codec));
+    trine_status status = trine_world_agree(world, alike_begin(&list, 1));
+    if (status == TRINE_OK) {
+        alike_text(&list, "tokenizer", hash);
+        status = alike_agree(world, &list, "the ranks of this job have different tokenizers");
+    }
+    alike_end(&list);
+    return status;
+}
+
 /* Errors before the first token are the same on every rank; one rank prints them. */
 static trine_status run(trine_world *world, const settings *s) {
-    trine_generator *g;
-    prompt p = {0};
+    speech t = {.s = s, .writes = trine_world_rank(world) == 0};
+    token_list prompt = {0};
+    t.stop = (stop_text){.texts = s->stop.texts, .count = s->stop.count};
     TRY(agree_choices(world, s));
-    TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
-    trine_status status = trine_world_agree(world, status_user(read_prompt(&p, s, g)));
+    TRY(trine_generator_create(&t.g, world, s->path, &s->config, stderr));
+    trine_status status = trine_world_agree(world, status_user(prepare(&t, &prompt)));
+    if (status == TRINE_OK) status = agree_tokenizer(world, &t);
     if (status == TRINE_OK &&
-        status_user(generate(g, s, &p, trine_world_rank(world) == 0)) != TRINE_OK)
+        status_user(t.chat ? converse(&t) : generate(&t, &prompt)) != TRINE_OK)
         trine_abort(world);
-    free(p.ids);
-    trine_generator_destroy(&g);
+    free(prompt.ids);
+    codec_close(&t.codec);
+    stop_text_free(&t.stop);
+    trine_generator_destroy(&t.g);
     return status;
 }
 

@@ -1,29 +1,39 @@
-/* trine-tokens: converts text files to token files, each byte a token (a vocabulary of 256). The
- * inputs are concatenated in the given order; the last part of the text is for validation:
+/* trine-tokens: converts texts to token files.
  *
- *     trine-tokens --out corpus book.txt more.txt      corpus_train.bin, corpus_val.bin
+ *     trine-tokens --tokenizer smollm2 --out corpus texts web.jsonl.zst      corpus_train.bin, corpus_val.bin
+ *     trine-tokens --out corpus book.txt more.txt                            the same, each byte a token
  *
- * Nothing is written before all inputs have been read and the split has been checked. The text is
- * kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
+ * With a tokenizer, texts are read, decompressed and encoded as a stream (src/corpus). Without one
+ * the vocabulary is 256, the inputs are concatenated as they are, and the last part is for
+ * validation; nothing is written before all inputs have been read and the split has been checked.
+ * That text is kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "corpus/token_files.h"
 #include "data/tokens.h"
 
 enum { VOCABULARY = 256, BLOCK = 1 << 16 };
 
 typedef struct {
     double val_fraction;
-    const char *out;
-    bool help;
+    const char *out, *tokenizer, *json_key, *end_token;
+    bool no_end_token, no_template, skip_bad, help;
+    token_split split;
+    int shard_tokens, threads;
     const char **files; /* owned */
     int file_count;
 } settings;
@@ -102,7 +112,7 @@ static trine_status add_bytes(tokens_writer *w, const unsigned char *bytes, size
 
 static trine_status write_file(const char *path, const unsigned char *bytes, size_t count) {
     tokens_writer *w;
-    TRY(tokens_writer_open(&w, path, VOCABULARY));
+    TRY(tokens_writer_open(&w, path, VOCABULARY, 0));
     trine_status status = add_bytes(w, bytes, count);
     if (status == TRINE_OK) status = tokens_writer_close(&w);
     tokens_writer_discard(&w);
@@ -142,9 +152,7 @@ static trine_status write_split(const settings *s, const text *t) {
     return TRINE_OK;
 }
 
-/* ---- The command ---- */
-
-static trine_status convert(const settings *s) {
+static trine_status convert_bytes(const settings *s) {
     text t = {0};
     trine_status status = read_inputs(&t, s);
     if (status == TRINE_OK) status = write_split(s, &t);
@@ -152,21 +160,264 @@ static trine_status convert(const settings *s) {
     return status;
 }
 
+/* ---- With a tokenizer: while it runs ---- */
+
+/* For the functions that corpus_encode calls now and then. */
+typedef struct {
+    const inputs *in;
+    uint64_t began;
+    bool terminal;    /* standard error is one */
+    sigset_t signals; /* that end the program, once its unfinished files are removed */
+} run_watch;
+
+/* Blocks the signals, for all threads that start later; one that is ignored (nohup) stays so. */
+static void watch_signals(run_watch *w) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(&w->signals);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction now;
+        if (!sigaction(numbers[i], NULL, &now) && now.sa_handler != SIG_IGN)
+            sigaddset(&w->signals, numbers[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
+}
+
+static trine_status check_signals(const run_watch *w) {
+    sigset_t waiting;
+    sigpending(&waiting);
+    sigandset(&waiting, &waiting, &w->signals);
+    CHECK(sigisemptyset(&waiting), TRINE_EIO, "interrupted; no files were written");
+    return TRINE_OK;
+}
+
+static double seconds_since(uint64_t began) {
+    return 1e-9 * (double)(clock_ns() - began) + 1e-9;
+}
+
+static void show_progress(const run_watch *w, const corpus_counts *c) {
+    char taken[HUMAN_SIZE], all[HUMAN_SIZE + 4] = "", bytes[HUMAN_SIZE], ids[HUMAN_SIZE];
+    if (w->in->sized) snprintf(all, sizeof all, " of %s", human_bytes(bytes, w->in->bytes));
+    c_fprintf(stderr, "\r\033[K%s%s read, %s tokens, %.1f MB/s of text",
+              human_bytes(taken, c->taken), all, human_count(ids, c->tokens),
+              1e-6 * (double)c->bytes / seconds_since(w->began));
+    fflush(stderr);
+}
+
+static trine_status on_tick(void *context, const corpus_counts *counts) {
+    const run_watch *w = context;
+    if (w->terminal) show_progress(w, counts);
+    return check_signals(w);
+}
+
+/* ---- The summary ---- */
+
+static void print_part(const shards *s) {
+    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
+    if (!s->tokens) return;
+    shards_path(s, 0, first);
+    shards_path(s, s->files - 1, last);
+    if (s->files == 1)
+        printf("%s: ", first);
+    else
+        printf("%s to %s: ", first, last);
+    printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
+}
+
+static void print_left_out(const char *what, uint64_t count) {
+    if (count) printf("left out: %" PRIu64 " %s\n", count, what);
+}
+
+static void print_summary(const token_files *f, double seconds) {
+    const corpus_counts *c = &f->counts;
+    char bytes[HUMAN_SIZE], time[HUMAN_SIZE];
+    print_part(&f->train);
+    print_part(&f->val);
+    printf("%" PRIu64 " document%s, %s of text; ", c->documents, c->documents == 1 ? "" : "s",
+           human_bytes(bytes, c->bytes));
+    c_fprintf(stdout, "%.2f bytes a token; %.1f MB/s for %s\n",
+              (double)c->bytes / (double)c->tokens, 1e-6 * (double)c->bytes / seconds,
+              human_duration(time, seconds));
+    print_left_out("empty documents", c->empty);
+    print_left_out("JSON lines without a text, or inputs that are no text", c->bad);
+    if (c->replaced)
+        printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
+}
+
+/* ---- The tokens around documents ---- */
+
+static trine_status choose_end(const settings *s, const tokenizer *t, int32_t *end) {
+    *end = -1;
+    if (s->no_end_token) return TRINE_OK;
+    *end = s->end_token ? tokenizer_id(t, s->end_token) : tokenizer_end(t);
+    CHECK(*end >= 0 || !s->end_token, TRINE_EINVAL, "--end-token: %s has no token \"%s\"",
+          tokenizer_path(t), s->end_token);
+    CHECK(*end >= 0, TRINE_EINVAL,
+          "%s does not say which token ends a document; --end-token TEXT names one, --no-end-token "
+          "writes none",
+          tokenizer_path(t));
+    return TRINE_OK;
+}
+
+/* A template may end documents with the same token. */
+static trine_status tokens_around(const settings *s, const tokenizer *t, token_list *before,
+                                  token_list *after) {
+    int32_t end;
+    TRY(choose_end(s, t, &end));
+    if (!s->no_template) TRY(tokenizer_before(t, before));
+    if (!s->no_template) TRY(tokenizer_after(t, after));
+    if (end < 0 || (after->count && after->ids[after->count - 1] == end)) return TRINE_OK;
+    TRY(token_list_reserve(after, 1));
+    after->ids[after->count++] = end;
+    return TRINE_OK;
+}
+
+/* ---- With a tokenizer ---- */
+
+static int usable_processors(void) {
+    cpu_set_t mask;
+    return sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
+}
+
+/* Default: as prefix_of, also without .gz and .zst, and without a slash at the end of a folder's name. */
+static trine_status corpus_prefix(const settings *s, char *prefix, size_t size) {
+    char path[4000];
+    size_t length = strlen(s->files[0]);
+    while (length > 1 && s->files[0][length - 1] == '/') length--;
+    snprintf(path, sizeof path, "%.*s", (int)length, s->files[0]);
+    char *dot = strrchr(path, '.');
+    if (dot && dot > path && (!strcmp(dot, ".gz") || !strcmp(dot, ".zst"))) *dot = '\0';
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool unnamed = !strcmp(name, ".") || !strcmp(name, "..") || !*name;
+    settings shorter = *s;
+    shorter.files = (const char *[]){unnamed ? "-" : path};
+    CHECK(prefix_of(&shorter, prefix, size) < (int)size, TRINE_EINVAL,
+          "the output name is too long; use a shorter --out");
+    return TRINE_OK;
+}
+
+static trine_status write_corpus(const settings *s, const tokenizer *t, const inputs *in,
+                                 const token_list *before, const token_list *after) {
+    char prefix[4000];
+    TRY(corpus_prefix(s, prefix, sizeof prefix));
+    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+    watch_signals(&w);
+    const token_files_settings files = {
+        .prefix = prefix,
+        .val_fraction = s->val_fraction,
+        .split = s->split,
+        .shard_tokens = (uint64_t)s->shard_tokens,
+        .encode = {.threads = s->threads ? s->threads : usable_processors(),
+                   .part = CORPUS_PART,
+                   .budget = CORPUS_BUDGET,
+                   .line = CORPUS_LINE,
+                   .key = s->json_key ? s->json_key : "text",
+                   .before = before->ids,
+                   .before_count = before->count,
+                   .after = after->ids,
+                   .after_count = after->count,
+                   .skip_bad = s->skip_bad},
+        .watch = {on_tick, &w},
+    };
+    token_files made;
+    trine_status status = token_files_write(&made, t, in, &files);
+    if (w.terminal) fputs("\r\033[K", stderr);
+    if (status == TRINE_OK) print_summary(&made, seconds_since(w.began));
+    return status;
+}
+
+static trine_status convert_with(const settings *s, const tokenizer *t) {
+    token_list before = {0}, after = {0};
+    inputs in;
+    trine_status status = inputs_list(&in, s->files, (size_t)s->file_count, s->json_key != NULL);
+    if (status == TRINE_OK) status = tokens_around(s, t, &before, &after);
+    if (status == TRINE_OK) status = write_corpus(s, t, &in, &before, &after);
+    inputs_free(&in);
+    free(before.ids);
+    free(after.ids);
+    return status;
+}
+
+static trine_status convert_texts(const settings *s) {
+    tokenizer *t;
+    TRY(tokenizer_open(&t, s->tokenizer));
+    trine_status status = convert_with(s, t);
+    tokenizer_close(&t);
+    return status;
+}
+
+/* ---- The command ---- */
+
+static trine_status check_settings(const settings *s) {
+    const struct {
+        bool given;
+        const char *name;
+    } needs[] = {{s->json_key, "json-key"},         {s->end_token, "end-token"},
+                 {s->no_end_token, "no-end-token"}, {s->no_template, "no-template"},
+                 {s->skip_bad, "skip-bad"},         {s->split != SPLIT_AUTO, "val-split"},
+                 {s->shard_tokens, "shard-tokens"}, {s->threads, "threads"}};
+    CHECK(s->file_count, TRINE_EINVAL, "no FILE given; - reads standard input (see --help)");
+    for (size_t i = 0; !s->tokenizer && i < sizeof needs / sizeof *needs; i++)
+        CHECK(!needs[i].given, TRINE_EINVAL, "--%s needs --tokenizer", needs[i].name);
+    CHECK(!s->end_token || !s->no_end_token, TRINE_EINVAL,
+          "--end-token and --no-end-token exclude each other");
+    return TRINE_OK;
+}
+
+/* Prints the help with the defaults instead of the values given. */
+static void print_help(settings *s, const options *o) {
+    status_clear();
+    *s = (settings){.val_fraction = 0.1, .files = s->files};
+    options_help(stdout, o);
+}
+
+static const char *const splits[] = {"auto", "documents", "blocks", NULL}; /* token_split */
+
 static trine_status run(settings *s, int argc, char **argv) {
     const option rows[] = {
-        OPTION_DOUBLE("val-fraction", NULL, &s->val_fraction, "X", 0, 1,
-                      "fraction of the bytes, at the end, for validation; 0: no validation file"),
         OPTION_STRING("out", NULL, &s->out, "PREFIX",
                       "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
                       "without folder and suffix, \"tokens\" for standard input"),
+        OPTION_DOUBLE("val-fraction", NULL, &s->val_fraction, "X", 0, 1,
+                      "fraction for validation; 0: no validation file. Of bytes the last ones; of "
+                      "a tokenizer's tokens some from everywhere"),
+        OPTION_HEADING("Tokens instead of bytes"),
+        OPTION_STRING(
+            "tokenizer", NULL, &s->tokenizer, "PATH",
+            "a tokenizer.json, or a folder that has one or GPT-2's files. Then a FILE is a "
+            "text (a document), or JSON lines (.jsonl, .ndjson: a document each); any of "
+            "them may be compressed by gzip or zstd; or a folder of such files"),
+        OPTION_STRING("json-key", NULL, &s->json_key, "KEY",
+                      "all inputs are JSON lines, whatever their names; KEY has the text; default: "
+                      "\"text\""),
+        OPTION_STRING("end-token", NULL, &s->end_token, "TEXT",
+                      "the token that ends a document; default: the tokenizer's"),
+        OPTION_FLAG("no-end-token", NULL, &s->no_end_token, "write no such token"),
+        OPTION_FLAG("no-template", NULL, &s->no_template,
+                    "leave out the tokens that the tokenizer puts around a text"),
+        OPTION_FLAG("skip-bad", NULL, &s->skip_bad,
+                    "leave out and count JSON lines without a text and inputs with a byte of 0, "
+                    "instead of ending with an error"),
+        OPTION_CHOICE(
+            "val-split", NULL, &s->split, splits,
+            "validation takes whole documents, or blocks of 1024 tokens; auto: blocks for "
+            "fewer than 100 text files, else documents"),
+        OPTION_INT(
+            "shard-tokens", NULL, &s->shard_tokens, "N", 0, INT32_MAX,
+            "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
+            "tokens need several files"),
+        OPTION_INT("threads", NULL, &s->threads, "N", 0, 1024,
+                   "threads that encode; 0: one for each usable processor"),
+        OPTION_HEADING("Help"),
         OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
     };
     const options o = {
         .program = "trine-tokens",
-        .usage = "[--val-fraction X] [--out PREFIX] FILE...",
-        .about = "Convert text files to token files of bytes (uint16, vocabulary 256). The files "
-                 "are concatenated in the order given; - reads standard input.",
-        .summary = "convert text files to token files of bytes",
+        .usage = "[--tokenizer PATH] [options] FILE...",
+        .about =
+            "Convert texts to token files, by a tokenizer or else each byte to a token (uint16, "
+            "vocabulary 256). The files are concatenated in the order given; - reads standard "
+            "input.",
+        .summary = "convert texts to token files",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .arguments = s->files,
@@ -174,18 +425,17 @@ static trine_status run(settings *s, int argc, char **argv) {
     };
     trine_status status = options_parse(&o, argc, argv);
     if (s->help) { /* --help takes precedence over other errors */
-        status_clear();
-        *s = (settings){.val_fraction = 0.1, .files = s->files};
-        options_help(stdout, &o);
+        print_help(s, &o);
         return TRINE_OK;
     }
     TRY(status);
-    CHECK(s->file_count, TRINE_EINVAL, "no FILE given; - reads standard input (see --help)");
-    TRY(convert(s));
-    return TRINE_OK;
+    TRY(check_settings(s));
+    return s->tokenizer ? convert_texts(s) : convert_bytes(s);
 }
 
 int main(int argc, char **argv) {
+    sigset_t signals;
+    pthread_sigmask(SIG_BLOCK, NULL, &signals);
     output_limits_are_errors();
     settings s = {.val_fraction = 0.1, .files = calloc((size_t)argc + 1, sizeof(char *))};
     trine_status status = s.files ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
@@ -193,5 +443,7 @@ int main(int argc, char **argv) {
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();
+    pthread_sigmask(SIG_SETMASK, &signals,
+                    NULL); /* one that waits (watch_signals) ends the program */
     return status == TRINE_OK ? 0 : 1;
 }

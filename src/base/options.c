@@ -168,6 +168,12 @@ static void expected(const option *row, char *text, size_t size) {
         snprintf(text + used, size - used, "%s",
                  used ? " or a file, whose name has a dot or a slash" : "a non-empty string");
         return;
+    case OPTION_KIND_LIST:
+        snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
+        return;
+    case OPTION_KIND_BLEND:
+        snprintf(text, size, "one FILE, or weights and files in turn; quote a pattern");
+        return;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -238,6 +244,13 @@ static bool read_string(const option *row, const char *text) {
     return true;
 }
 
+static bool read_list(const option *row, const char *text) {
+    option_list *list = row->to.list;
+    if (!*text || list->count == OPTION_LIST_MOST) return false;
+    list->texts[list->count++] = text;
+    return true;
+}
+
 /* Sets the row's destination; false if `text` is not a valid value. */
 static bool read_value(const option *row, const char *text) {
     switch (row->kind) {
@@ -245,7 +258,9 @@ static bool read_value(const option *row, const char *text) {
     case OPTION_KIND_U64: return read_u64(row, text);
     case OPTION_KIND_DOUBLE: return read_double(row, text);
     case OPTION_KIND_CHOICE: return read_choice(row, text);
-    case OPTION_KIND_STRING: return read_string(row, text);
+    case OPTION_KIND_LIST: return read_list(row, text);
+    case OPTION_KIND_STRING:
+    case OPTION_KIND_BLEND: return read_string(row, text);
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -284,6 +299,61 @@ static bool read_word(cursor *c, const option *row, const char *value) {
     return false;
 }
 
+/* Whether the next argument is one more word of a blend. */
+static bool word_follows(const cursor *c) {
+    return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
+}
+
+/* Appends a character and the final zero; past the end of the room, only counts. */
+static void put_room(const option *row, size_t *used, char c) {
+    if (*used + 1 < row->room_bytes) row->room[*used] = c, row->room[*used + 1] = '\0';
+    (*used)++;
+}
+
+static void join_word(const option *row, size_t *used, const char *word) {
+    if (*used) put_room(row, used, ' ');
+    for (; *word; word++) {
+        if (strchr(" \t\n\\", *word)) put_room(row, used, '\\');
+        put_room(row, used, *word);
+    }
+}
+
+static bool is_positive(const char *text) {
+    double value;
+    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = &value, .min = 0, .max = HUGE_VAL};
+    return read_double(&row, text) && value > 0;
+}
+
+/* The words from `first` on, of which a number has to be every other one. */
+static void read_blend(cursor *c, const option *row, const char *first) {
+    char want[256];
+    size_t used = 0;
+    expected(row, want, sizeof want);
+    if (!word_follows(c)) {
+        if (!read_value(row, first))
+            mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
+        return;
+    }
+    const char *word = first, *before = first, *wrong = NULL;
+    bool weight = true, empty = false;
+    for (;; weight = !weight, before = word, word = *c->next++) {
+        if (weight && !wrong && !is_positive(word)) wrong = word;
+        if (!weight && !*word && !empty && !wrong) wrong = before, empty = true;
+        join_word(row, &used, word);
+        if (!word_follows(c)) break;
+    }
+    if (empty)
+        mistake(c->m, "--%s: the weight %s has an empty file name", row->name, wrong);
+    else if (wrong)
+        mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, wrong, want);
+    else if (weight)
+        mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, word, want);
+    else if (used >= row->room_bytes)
+        mistake(c->m, "--%s: more than %zu characters", row->name, row->room_bytes - 1);
+    else
+        *row->to.text = row->room;
+}
+
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
     char want[512];
     int shown = (int)strcspn(argument, "=");
@@ -305,6 +375,10 @@ static void set_option(cursor *c, const option *row, const char *argument, const
         return;
     }
     if (!value) value = *c->next++;
+    if (row->kind == OPTION_KIND_BLEND) {
+        read_blend(c, row, value);
+        return;
+    }
     if (!read_value(row, value))
         mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
 }
@@ -395,6 +469,7 @@ void options_value(const option *row, char *text, size_t size) {
     case OPTION_KIND_U64: snprintf(text, size, "%" PRIu64, *row->to.u64); break;
     case OPTION_KIND_DOUBLE: shortest(*row->to.real, text, size); break;
     case OPTION_KIND_STRING:
+    case OPTION_KIND_BLEND:
         if (*row->to.text) snprintf(text, size, "%s", *row->to.text);
         break;
     case OPTION_KIND_CHOICE:
@@ -402,6 +477,7 @@ void options_value(const option *row, char *text, size_t size) {
         snprintf(text, size, "%s", row->choices[index]);
         break;
     case OPTION_KIND_FLAG: snprintf(text, size, "%s", *row->to.flag ? "on" : ""); break;
+    case OPTION_KIND_LIST: /* its default is empty */
     case OPTION_KIND_HEADING: break;
     }
 }

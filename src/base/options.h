@@ -9,8 +9,9 @@
  *     };
  *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
  *
- * Syntax: `--name value` and `--name=value`; the last occurrence wins; a value that starts with "--" needs
- * the "=" form; `--` ends the options. An alias of one letter is written -x.
+ * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
+ * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one letter is
+ * written -x.
  * Invariant: no destination ever holds a value that its row does not allow. Only options_help and
  * options_man print. Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
@@ -29,9 +30,19 @@ typedef enum {
     OPTION_KIND_U64,
     OPTION_KIND_DOUBLE,
     OPTION_KIND_STRING,
+    OPTION_KIND_LIST,
+    OPTION_KIND_BLEND,
     OPTION_KIND_FLAG,
     OPTION_KIND_CHOICE
 } option_kind;
+
+#define OPTION_LIST_MOST 16
+
+/* The values of an option that may be given several times. */
+typedef struct {
+    const char *texts[OPTION_LIST_MOST]; /* point into argv */
+    size_t count;
+} option_list;
 
 typedef struct {
     const char *name, *alias; /* without dashes; alias: NULL: none */
@@ -41,6 +52,7 @@ typedef struct {
         uint64_t *u64;
         double *real;
         const char **text; /* will point into argv */
+        option_list *list;
         bool *flag;
         void *choice; /* an enum: the index of a name in `choices` */
     } to;
@@ -48,6 +60,8 @@ typedef struct {
     double min, max;            /* of numbers, inclusive */
     const char *const *choices; /* NULL-terminated; of a flag: words that may follow it, or NULL; of a
                                    string: all that it may be but a file's name, or NULL */
+    char *room;                 /* of a blend: for its words, joined */
+    size_t room_bytes;
     int *word;                  /* of such a flag: 1 + the index of the word given */
     size_t enum_size;           /* of the choice's destination; must be sizeof(int) */
     const char *help;           /* of a heading: its text */
@@ -78,11 +92,25 @@ typedef struct {
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
         .metavar = (metavar_), .help = (help_)                                                     \
     }
+/* Non-empty strings, one for each time that the option is given, at most OPTION_LIST_MOST. */
+#define OPTION_LIST(name_, alias_, to_, metavar_, help_)                                           \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_LIST, .to.list = (to_),            \
+        .metavar = (metavar_), .help = (help_)                                                     \
+    }
 /* One of the words, or the name of a file, which must contain a dot or a slash. */
 #define OPTION_WORD_OR_FILE(name_, alias_, to_, words_, metavar_, help_)                           \
     {                                                                                              \
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
         .choices = (words_), .metavar = (metavar_), .help = (help_)                                \
+    }
+/* A non-empty string, or several words, up to the next one that begins with a dash: positive numbers and other
+ * words in turn, "0.7 a.bin 0.3 b.bin". They are joined in room_, an array of char that lives as long as the string:
+ * separated by blanks, with a backslash before blanks and backslashes in a word. */
+#define OPTION_BLEND(name_, alias_, to_, room_, metavar_, help_)                                   \
+    {                                                                                              \
+        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_BLEND, .to.text = (to_),           \
+        .room = (room_), .room_bytes = sizeof(room_), .metavar = (metavar_), .help = (help_)       \
     }
 /* Takes no value; sets the destination to true. */
 #define OPTION_FLAG(name_, alias_, to_, help_)                                                     \
@@ -122,7 +150,8 @@ typedef struct {
 } options;
 
 /* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest
- * option for an unknown one; valid options are stored even then. Strings and arguments point into argv.
+ * option for an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends
+ * may point into their room.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 

@@ -5,7 +5,8 @@
  *   save   rank 0 creates the folder, and the files with their headers and sizes; the ranks of each node
  *          assemble their data in blocks and write them (blocks.h); while a file is synced, every rank hashes
  *          its share of it as the file system returns it, and the sum of what was read must equal the sum of
- *          what was written (slice_sum); rank 0 writes config.json (hf.h) and the manifest, and publishes
+ *          what was written (slice_sum); rank 0 writes config.json (hf.h), the tokenizer's files (carried.h)
+ *          and the manifest, and publishes
  *   load   every rank verifies its share of the blocks and all ranks agree; then each reads what it needs
  *
  * Invariant: the newest committed checkpoint is always there under its name; a failure on one rank is
@@ -16,6 +17,7 @@
 #define TRINE_CKPT_CKPT_H
 
 #include "ckpt/blocks.h"
+#include "ckpt/carried.h"
 #include "ckpt/file.h"
 #include "ckpt/lease.h"
 #include "ckpt/manifest.h"
@@ -34,6 +36,8 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     const char *config; /* settings_print */
+    const carried *carried; /* rank 0: the tokenizer's files; NULL: none */
+    uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
     /* All zero, or left by an earlier save of these tensors. The caller destroys it before the mesh:
      * creating and destroying one is collective and uses blocking MPI calls. */
     blocks_writer *writer;
@@ -81,6 +85,8 @@ const ckpt_state *ckpt_saved_state(const ckpt_source *source);
 const char *ckpt_saved_config(const ckpt_source *source);
 /* Its training data; files = 0 if unknown. Pure. */
 ckpt_data ckpt_saved_data(const ckpt_source *source);
+/* tokenizer_hash of what made its tokens; 0 if unknown. Pure. */
+uint64_t ckpt_saved_tokenizer(const ckpt_source *source);
 
 /* Fills the shards. CKPT_WEIGHT and CKPT_MASTER are read from the saved master if there is one, else from
  * the saved weight; 16-bit weights are its rounding. Padding and gaps are not touched. Errors, on this rank

@@ -230,7 +230,7 @@ static trine_status open_files(void *context) {
     ckpt_source *s = k->source;
     s->files = calloc((size_t)s->written.count + 1, sizeof *s->files);
     CHECK(s->files, TRINE_ENOMEM, "no memory for %d files", s->written.count);
-    for (int i = 0; i < s->written.count; i++) {
+    for (int i = 0; i < s->written.count && !s->written.files[i].carried; i++) {
         char *path;
         TRY(join(&path, s->path, s->written.files[i].name));
         trine_status status = st_open(&s->files[i], path);

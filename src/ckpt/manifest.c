@@ -91,6 +91,24 @@ static bool put_file(cJSON *files, const manifest_file *f) {
     return blocks;
 }
 
+static bool put_files(cJSON *o, const manifest *m, bool carried) {
+    cJSON *files = cJSON_AddArrayToObject(o, "files");
+    for (int i = 0; files && i < m->count; i++)
+        if (m->files[i].carried == carried && !put_file(files, &m->files[i])) return false;
+    return files;
+}
+
+/* Left out if there is none, so that a manifest without one is what it was in earlier versions. They ignore this
+ * entry; in "files", which they take for tensors, it would break them. */
+static bool put_tokenizer(cJSON *root, const manifest *m) {
+    char hash[17];
+    bool carries = m->count && m->files[m->count - 1].carried;
+    if (!m->tokenizer && !carries) return true;
+    snprintf(hash, sizeof hash, "%016" PRIx64, m->tokenizer);
+    cJSON *o = cJSON_AddObjectToObject(root, "tokenizer");
+    return o && (!m->tokenizer || put_text(o, "hash", hash)) && put_files(o, m, true);
+}
+
 /* Takes ownership of `config`, also on failure. */
 static bool put_config(cJSON *root, cJSON *config) {
     if (cJSON_AddItemToObject(root, "config", config)) return true;
@@ -104,10 +122,8 @@ static char *print_body(const manifest *m, cJSON *config) {
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               put_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it takes ownership */
-    ok = ok && json_exact(config) && put_data(root, &m->data);
-    cJSON *files = ok ? cJSON_AddArrayToObject(root, "files") : NULL;
-    ok = files;
-    for (int i = 0; ok && i < m->count; i++) ok = put_file(files, &m->files[i]);
+    ok = ok && json_exact(config) && put_data(root, &m->data) && put_tokenizer(root, m) &&
+         put_files(root, m, false);
     char *body = ok ? json_print(root, true) : NULL;
     cJSON_Delete(root);
     return body;
@@ -258,22 +274,53 @@ static trine_status get_file(const cJSON *o, manifest_file *f, const char *path)
     return TRINE_OK;
 }
 
-static trine_status get_files(const cJSON *array, manifest *m, const char *path) {
-    size_t count = 0;
+static trine_status count_files(const cJSON *array, size_t *count, const char *path) {
     CHECK(cJSON_IsArray(array), TRINE_EDATA, "%s: \"files\" is missing or not an array", path);
-    for (const cJSON *item = array->child; item; item = item->next) count++;
-    CHECK(count <= MANIFEST_FILES, TRINE_EDATA, "%s: %zu files exceed the limit of %d", path, count,
-          MANIFEST_FILES);
-    m->files = calloc(count ? count : 1, sizeof *m->files);
-    CHECK(m->files, TRINE_ENOMEM, "no memory for the names of %zu files", count);
+    for (const cJSON *item = array->child; item; item = item->next) (*count)++;
+    CHECK(*count <= MANIFEST_FILES, TRINE_EDATA, "%s: %zu files exceed the limit of %d", path,
+          *count, MANIFEST_FILES);
+    return TRINE_OK;
+}
+
+static trine_status add_files(const cJSON *array, bool carried, manifest *m, const char *path) {
     for (const cJSON *item = array->child; item; item = item->next) {
         manifest_file *f = &m->files[m->count++];
+        f->carried = carried;
         TRY(get_file(item, f, path));
         for (int i = 0; i + 1 < m->count; i++)
             CHECK(strcmp(m->files[i].name, f->name) != 0, TRINE_EDATA, "%s: duplicate file %s",
                   path, f->name);
     }
     return TRINE_OK;
+}
+
+/* *files = the tokenizer's; NULL: there is no entry. */
+static trine_status get_tokenizer(const cJSON *root, manifest *m, const cJSON **files,
+                                  const char *path) {
+    const cJSON *o = json_member(root, "tokenizer");
+    *files = NULL;
+    if (!cJSON_GetObjectItemCaseSensitive(root, "tokenizer")) return TRINE_OK;
+    CHECK(cJSON_IsObject(o), TRINE_EDATA, "%s: \"tokenizer\" is not an object, or there are two",
+          path);
+    const char *hash = json_text(json_member(o, "hash"));
+    bool known = cJSON_GetObjectItemCaseSensitive(o, "hash");
+    CHECK(!known || (hash && strlen(hash) == 16 && digits(hash, 16, &m->tokenizer) && m->tokenizer),
+          TRINE_EDATA, "%s: the tokenizer's \"hash\" is not 16 hexadecimal digits, or is 0", path);
+    *files = json_member(o, "files");
+    CHECK(*files, TRINE_EDATA, "%s: \"tokenizer\" has no \"files\"", path);
+    return TRINE_OK;
+}
+
+static trine_status get_files(const cJSON *root, manifest *m, const char *path) {
+    const cJSON *tensors = json_member(root, "files"), *carried;
+    size_t count = 0;
+    TRY(get_tokenizer(root, m, &carried, path));
+    TRY(count_files(tensors, &count, path));
+    TRY(carried ? count_files(carried, &count, path) : TRINE_OK);
+    m->files = calloc(count ? count : 1, sizeof *m->files);
+    CHECK(m->files, TRINE_ENOMEM, "no memory for the names of %zu files", count);
+    TRY(add_files(tensors, false, m, path));
+    return carried ? add_files(carried, true, m, path) : TRINE_OK;
 }
 
 static trine_status get_config(cJSON *config, char **text, const char *path) {
@@ -300,7 +347,7 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     TRY(get_state(json_member(root, "state"), &m->state, path));
     TRY(check_state(&m->state, window, path));
     TRY(get_data(root, &m->data, path));
-    TRY(get_files(json_member(root, "files"), m, path));
+    TRY(get_files(root, m, path));
     return TRINE_OK;
 }
 

@@ -36,14 +36,16 @@ typedef struct {
     char name[64]; /* in the folder; no "/" */
     uint64_t bytes;
     uint64_t *blocks; /* [(bytes + CKPT_BLOCK - 1) / CKPT_BLOCK] XXH3_64bits of each; owned */
+    bool carried;     /* one of the tokenizer's (carried.h), without tensors */
 } manifest_file;
 
 typedef struct {
     ckpt_state state;
     ckpt_data data;
+    uint64_t tokenizer; /* tokenizer_hash of what made the run's tokens; 0: unknown */
     char *config;     /* a JSON object (settings.h), as text; owned */
     char library[32]; /* TRINE_VERSION of the writer */
-    manifest_file *files; /* [count]; owned */
+    manifest_file *files; /* [count], those with tensors first; owned */
     int count;
 } manifest;
 

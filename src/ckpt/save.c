@@ -127,6 +127,7 @@ static trine_status make_file(const save_file *f) {
 static trine_status prepare(void *context) {
     const save *s = context;
     uint64_t need = 64 << 10; /* for config.json, and the manifest without its block hashes */
+    if (s->image->carried) need += carried_bytes(s->image->carried);
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
     TRY(folder_begin(*s->image->lease, s->image->state.step, need));
@@ -296,10 +297,27 @@ static trine_status write_hf_config(const save *s) {
     return hf_config_save(&model, weights->header.entries[0].type, s->folder);
 }
 
+static trine_status write_carried(const save *s) {
+    const carried *c = s->image->carried;
+    return c ? carried_save(c, s->folder) : TRINE_OK;
+}
+
+/* Adds the tokenizer's files, whose hashes are borrowed. */
+static void list_carried(manifest *m, const carried *c) {
+    for (int i = 0; c && i < c->count; i++) {
+        manifest_file *f = &m->files[m->count++];
+        snprintf(f->name, sizeof f->name, "%s", c->files[i].name);
+        f->bytes = c->files[i].bytes;
+        f->blocks = (uint64_t *)(uintptr_t)c->files[i].blocks;
+        f->carried = true;
+    }
+}
+
 static trine_status write_manifest(const save *s) {
-    manifest_file files[FILES] = {0};
+    manifest_file files[FILES + CARRIED_FILES] = {0};
     manifest m = {.state = s->image->state,
                   .data = s->image->data,
+                  .tokenizer = s->image->tokenizer,
                   .config = (char *)(uintptr_t)s->image->config,
                   .library = TRINE_VERSION,
                   .files = files,
@@ -312,6 +330,7 @@ static trine_status write_manifest(const save *s) {
         files[i].bytes = s->files[i].header.bytes;
         files[i].blocks = s->files[i].hashes;
     }
+    list_carried(&m, s->image->carried);
     trine_status status = manifest_print(&m, &text, &bytes);
     if (status == TRINE_OK) {
         status = file_put(path, text, bytes);
@@ -324,6 +343,7 @@ static trine_status write_manifest(const save *s) {
 static trine_status publish(void *context) {
     const save *s = context;
     TRY(write_hf_config(s));
+    TRY(write_carried(s));
     TRY(write_manifest(s));
     return folder_publish(*s->image->lease, s->image->state.step);
 }

@@ -240,11 +240,12 @@ static void add_given(alike_list *list, const char *name, const char *path) {
 }
 
 trine_status settings_alike(const trine_config *config, alike_list *list) {
-    TRY(alike_begin(list, SETTINGS + JOINT + 2));
+    TRY(alike_begin(list, SETTINGS + JOINT + 3));
     for (size_t i = 0; i < SETTINGS; i++) add_setting(list, &settings[i], config);
     for (size_t i = 0; i < JOINT; i++) add_setting(list, &joint[i], config);
     add_given(list, "data-path", config->data.data_path);
     add_given(list, "val-data-path", config->data.val_data_path);
+    add_given(list, "tokenizer", config->data.tokenizer);
     return TRINE_OK;
 }
 

@@ -57,6 +57,10 @@ ckpt_data ckpt_saved_data(const ckpt_source *source) {
     return source->has_state ? source->written.data : (ckpt_data){0};
 }
 
+uint64_t ckpt_saved_tokenizer(const ckpt_source *source) {
+    return source->has_state ? source->written.tokenizer : 0;
+}
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 static const st_entry *find_in_files(const ckpt_source *s, const char *name, const st_file **file) {

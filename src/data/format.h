@@ -1,23 +1,59 @@
-/* The two kinds of token file (see tokens.h), for the reader and the writer. */
+/* The formats of token files: how a file is recognised, and where its ids lie. A new format is a file format_*.c and
+ * a row of the table in format.c. Every format keeps its ids in one piece, as integers of one type. */
 #ifndef TRINE_DATA_FORMAT_H
 #define TRINE_DATA_FORMAT_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "trine.h"
 
-#define FORMAT_HEADER 256 /* int32 */
+/* ---- llm.c's files, which the writer makes (see tokens.h) ---- */
+
+#define FORMAT_HEADER    256 /* int32 */
+#define FORMAT_TOKENIZER 4   /* the header's first int32 of the tokenizer's hash: uint64, low word first */
 
 typedef struct {
     int32_t magic, version;
     size_t width; /* bytes a token */
+} llmc_kind;
+
+static const llmc_kind FORMAT_U16 = {20240520, 1, 2}, FORMAT_U32 = {20240801, 7, 4};
+
+/* ---- All formats ---- */
+
+/* An open file. */
+typedef struct {
+    const char *path;
+    int fd;
+    uint64_t bytes;
+} format_file;
+
+/* What a format finds in a file. */
+typedef struct {
+    uint64_t offset;    /* of the first id, in bytes */
+    uint64_t count;     /* of ids */
+    size_t width;       /* bytes an id: 1, 2, 4 or 8 */
+    bool is_signed;
+    uint32_t vocab;     /* 0: the file does not say */
+    uint64_t tokenizer; /* its hash; 0: the file does not say */
+} format_ids;
+
+typedef struct {
+    const char *name;   /* for messages: "an llm.c token file" */
+    const char *prefix; /* of a path, where a user names the format of a file that does not tell; NULL: it tells */
+    trine_status (*is)(const format_file *file, bool *is); /* NULL: only by the prefix */
+    /* Checks the file, whose size may change afterwards. Errors: TRINE_EDATA, TRINE_EIO. */
+    trine_status (*find)(const format_file *file, format_ids *ids);
 } token_format;
 
-static const token_format FORMAT_U16 = {20240520, 1, 2}, FORMAT_U32 = {20240801, 7, 4};
+extern const token_format format_llmc, format_megatron, format_nanogpt;
 
-/* The format with this magic number; NULL: unknown. */
-static inline const token_format *format_of(int32_t magic) {
-    if (magic == FORMAT_U16.magic) return &FORMAT_U16;
-    return magic == FORMAT_U32.magic ? &FORMAT_U32 : NULL;
-}
+/* Splits the prefix off a path: *format is NULL and the result `path` if there is none. Pure. */
+const char *format_of_path(const char *path, const token_format **format);
+
+/* The file's format. Errors: TRINE_EDATA when no format has such files; TRINE_EIO. */
+trine_status format_of_file(const format_file *file, const token_format **format);
+
+/* Checks Megatron-LM's index `file` of a .bin file with bin_bytes bytes. Memory: 64 KiB whatever the file says.
+ * Errors: TRINE_EDATA; TRINE_EIO. Not collective. */
+trine_status format_megatron_index(const format_file *file, uint64_t bin_bytes, format_ids *ids);
 
 #endif

@@ -23,8 +23,8 @@ typedef struct {
     dev_t device;
     ino_t inode;
     uint64_t bytes, count;
-    size_t width; /* bytes a token */
-    uint32_t vocab;
+    const token_format *format;
+    format_ids ids;
 } shard;
 
 struct tokens {
@@ -36,42 +36,14 @@ struct tokens {
 
 /* ---- Opening ---- */
 
-static trine_status check_header(shard *s, const int32_t header[FORMAT_HEADER]) {
-    size_t header_bytes = FORMAT_HEADER * sizeof *header;
-    const token_format *f = format_of(header[0]);
-    CHECK(f, TRINE_EDATA,
-          "%s: not a token file: magic %d (valid: %d for uint16, %d for uint32); trine-tokens "
-          "makes one from text",
-          s->path, header[0], FORMAT_U16.magic, FORMAT_U32.magic);
-    CHECK(header[1] == f->version, TRINE_EDATA,
-          "%s: unsupported version %d; files with magic %d have version %d", s->path, header[1],
-          f->magic, f->version);
-    CHECK(header[2] > 0, TRINE_EDATA,
-          "%s: invalid number of tokens %d in the header; expected 1 or more", s->path, header[2]);
-    CHECK(header[3] >= 0, TRINE_EDATA,
-          "%s: invalid vocabulary size %d in the header; expected 0 (unknown) or more", s->path,
-          header[3]);
-    s->width = f->width;
-    s->count = (uint64_t)header[2];
-    s->vocab = (uint32_t)header[3];
-    uint64_t expected = header_bytes + s->count * s->width;
-    CHECK(s->bytes >= expected, TRINE_EDATA,
-          "%s: truncated: %" PRIu64 " bytes, but the header's %" PRIu64 " tokens need %" PRIu64,
-          s->path, s->bytes, s->count, expected);
-    CHECK(s->bytes == expected, TRINE_EDATA,
-          "%s: %" PRIu64 " unexpected bytes after the header's %" PRIu64 " tokens", s->path,
-          s->bytes - expected, s->count);
+/* `stated`: the format that the path's prefix names; NULL: the file tells. */
+static trine_status find_ids(shard *s, const token_format *stated) {
+    format_file file = {s->path, s->fd, s->bytes};
+    s->format = stated;
+    if (!stated) TRY(format_of_file(&file, &s->format));
+    TRY(s->format->find(&file, &s->ids));
+    s->count = s->ids.count;
     return TRINE_OK;
-}
-
-static trine_status read_header(shard *s) {
-    int32_t header[FORMAT_HEADER];
-    CHECK(s->bytes, TRINE_EDATA, "%s: the file is empty", s->path);
-    CHECK(s->bytes >= sizeof header, TRINE_EDATA,
-          "%s: too short for a token file: %" PRIu64 " bytes, the header alone has %zu", s->path,
-          s->bytes, sizeof header);
-    TRY(input_read(s->fd, s->path, header, sizeof header, 0));
-    return check_header(s, header);
 }
 
 /* Opens the shard by name and checks that it is still the same file. */
@@ -90,7 +62,7 @@ static void close_shard(shard *s) {
     s->fd = -1;
 }
 
-static trine_status open_shard(shard *s, const char *path, bool hold) {
+static trine_status open_shard(shard *s, const char *path, const token_format *stated, bool hold) {
     struct stat info;
     s->fd = -1;
     s->path = strdup(path);
@@ -99,33 +71,57 @@ static trine_status open_shard(shard *s, const char *path, bool hold) {
     CHECK(fstat(s->fd, &info) == 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     s->device = info.st_dev;
     s->inode = info.st_ino;
-    TRY(read_header(s));
+    TRY(find_ids(s, stated));
     if (!hold) close_shard(s);
     return TRINE_OK;
 }
 
-static trine_status open_shards(tokens *t, const char *path, const glob_t *files) {
-    t->path = strdup(path);
+static trine_status open_shards(tokens *t, const token_format *stated, const glob_t *files) {
     t->shards = calloc(files->gl_pathc, sizeof *t->shards);
-    CHECK(t->path && t->shards, TRINE_ENOMEM, "no memory for %zu token files", files->gl_pathc);
+    CHECK(t->shards, TRINE_ENOMEM, "no memory for %zu token files", files->gl_pathc);
     for (size_t i = 0; i < files->gl_pathc; i++) {
+        const shard *first = t->shards, *s = &t->shards[i];
         t->shard_count++;
-        TRY(open_shard(&t->shards[i], files->gl_pathv[i], i < HELD_OPEN));
-        t->count += t->shards[i].count;
+        TRY(open_shard(&t->shards[i], files->gl_pathv[i], stated, i < HELD_OPEN));
+        CHECK(s->format == first->format, TRINE_EDATA,
+              "%s is %s, but %s is %s; the files of a pattern must have one format", first->path,
+              first->format->name, s->path, s->format->name);
+        t->count += s->count;
     }
     return TRINE_OK;
 }
 
+/* The files of the pattern. Megatron-LM names its datasets without the .bin: X stands for X.bin. */
+static trine_status list_files(const char *pattern, glob_t *files) {
+    size_t size = strlen(pattern) + sizeof ".bin";
+    char *with = malloc(size);
+    CHECK(with, TRINE_ENOMEM, "no memory for a file name");
+    snprintf(with, size, "%s.bin", pattern);
+    int found = glob(pattern, 0, NULL, files);
+    if (found == GLOB_NOMATCH) found = glob(with, 0, NULL, files);
+    free(with);
+    CHECK(found != GLOB_NOMATCH, TRINE_EIO, "%s: no such file", pattern);
+    CHECK(!found, TRINE_EIO, "%s: cannot list the files", pattern);
+    return TRINE_OK;
+}
+
+static trine_status open_pattern(tokens *t, const char *path) {
+    const token_format *stated;
+    const char *pattern = format_of_path(path, &stated);
+    glob_t files;
+    t->path = strdup(path);
+    CHECK(t->path, TRINE_ENOMEM, "no memory for a file name");
+    TRY(list_files(pattern, &files));
+    trine_status status = open_shards(t, stated, &files);
+    globfree(&files);
+    return status;
+}
+
 trine_status tokens_open(tokens **out, const char *path) {
     *out = NULL;
-    glob_t files;
-    int found = glob(path, 0, NULL, &files);
-    CHECK(found != GLOB_NOMATCH, TRINE_EIO, "%s: no such file", path);
-    CHECK(!found, TRINE_EIO, "%s: cannot list the files", path);
     tokens *t = calloc(1, sizeof *t);
-    trine_status status =
-        t ? open_shards(t, path, &files) : RAISE(TRINE_ENOMEM, "no memory for a token source");
-    globfree(&files);
+    CHECK(t, TRINE_ENOMEM, "no memory for a token source");
+    trine_status status = open_pattern(t, path);
     if (status != TRINE_OK) tokens_close(&t);
     *out = t;
     return status;
@@ -172,18 +168,17 @@ bool tokens_has_file(const tokens *t, const char *path) {
 }
 
 static uint64_t offset_of(const shard *s, uint64_t i) {
-    return FORMAT_HEADER * sizeof(int32_t) + i * s->width;
+    return s->ids.offset + i * s->ids.width;
 }
 
-static uint32_t token_at(const shard *s, const unsigned char *bytes, size_t i) {
-    uint16_t narrow;
-    uint32_t wide;
-    if (s->width == sizeof narrow) {
-        memcpy(&narrow, bytes + i * sizeof narrow, sizeof narrow);
-        return narrow;
-    }
-    memcpy(&wide, bytes + i * sizeof wide, sizeof wide);
-    return wide;
+/* Id i of a buffer, which is little-endian, as this machine is. */
+static int64_t token_at(const shard *s, const unsigned char *bytes, size_t i) {
+    uint64_t id = 0;
+    size_t width = s->ids.width;
+    memcpy(&id, bytes + i * width, width);
+    if (!s->ids.is_signed || width == sizeof id) return (int64_t)id;
+    uint64_t sign = (uint64_t)1 << (8 * width - 1);
+    return (int64_t)((id ^ sign) - sign);
 }
 
 /* Processes `count` tokens of a shard from token `first` on. */
@@ -194,8 +189,8 @@ static trine_status visit_open(const shard *s, int fd, uint64_t first, uint64_t 
                                token_visit visit, void *context) {
     unsigned char buffer[BUFFER];
     for (size_t n; count; first += n, count -= n) {
-        n = count < BUFFER / s->width ? (size_t)count : BUFFER / s->width;
-        TRY(input_read(fd, s->path, buffer, n * s->width, offset_of(s, first)));
+        n = count < BUFFER / s->ids.width ? (size_t)count : BUFFER / s->ids.width;
+        TRY(input_read(fd, s->path, buffer, n * s->ids.width, offset_of(s, first)));
         TRY(visit(context, s, buffer, first, n));
     }
     return TRINE_OK;
@@ -233,9 +228,9 @@ static trine_status take_tokens(void *context, const shard *s, const unsigned ch
                                 uint64_t first, size_t count) {
     window *w = context;
     for (size_t i = 0; i < count; i++, w->done++) {
-        uint32_t id = token_at(s, bytes, i);
-        CHECK(id < w->vocab, TRINE_EDATA,
-              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRIu32
+        int64_t id = token_at(s, bytes, i);
+        CHECK(id >= 0 && id < w->vocab, TRINE_EDATA,
+              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRId64
               " is outside the vocabulary of %" PRIu32,
               s->path, first + i, offset_of(s, first + i), id, w->vocab);
         if (w->done < w->count) w->inputs[w->done] = (int32_t)id;
@@ -262,12 +257,15 @@ static trine_status find_largest(void *context, const shard *s, const unsigned c
                                  uint64_t first, size_t count) {
     uint32_t *vocab = context;
     for (size_t i = 0; i < count; i++) {
-        uint32_t id = token_at(s, bytes, i);
+        int64_t id = token_at(s, bytes, i);
+        CHECK(id >= 0, TRINE_EDATA,
+              "%s: token %" PRIu64 " (byte %" PRIu64 "): negative id %" PRId64, s->path, first + i,
+              offset_of(s, first + i), id);
         CHECK(id < INT32_MAX, TRINE_EDATA,
-              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRIu32
+              "%s: token %" PRIu64 " (byte %" PRIu64 "): id %" PRId64
               " is above the largest valid id %d",
               s->path, first + i, offset_of(s, first + i), id, INT32_MAX - 1);
-        if (id >= *vocab) *vocab = id + 1;
+        if (id >= *vocab) *vocab = (uint32_t)id + 1;
     }
     return TRINE_OK;
 }
@@ -276,11 +274,32 @@ trine_status tokens_vocab(const tokens *t, int *vocab) {
     uint32_t largest = 0;
     for (size_t n = 0; n < t->shard_count; n++) {
         const shard *s = &t->shards[n];
-        uint32_t own = s->vocab;
+        uint32_t own = s->ids.vocab;
         if (!own) TRY(visit_shard(s, 0, s->count, find_largest, &own));
         if (own > largest) largest = own;
     }
     *vocab = (int)largest;
+    return TRINE_OK;
+}
+
+uint32_t tokens_stated_vocab(const tokens *t) {
+    uint32_t largest = 0;
+    for (size_t n = 0; n < t->shard_count; n++)
+        if (t->shards[n].ids.vocab > largest) largest = t->shards[n].ids.vocab;
+    return largest;
+}
+
+trine_status tokens_tokenizer(const tokens *t, uint64_t *hash) {
+    const shard *first = NULL;
+    for (size_t i = 0; i < t->shard_count; i++) {
+        const shard *s = &t->shards[i];
+        if (!s->ids.tokenizer) continue;
+        if (!first) first = s;
+        CHECK(s->ids.tokenizer == first->ids.tokenizer, TRINE_EDATA,
+              "%s and %s were made by different tokenizers (%016" PRIx64 ", %016" PRIx64 ")",
+              first->path, s->path, first->ids.tokenizer, s->ids.tokenizer);
+    }
+    *hash = first ? first->ids.tokenizer : 0;
     return TRINE_OK;
 }
 

@@ -1,11 +1,16 @@
-/* Token files in llm.c's format: 256 int32 of header ([0] magic, [1] version, [2] number of tokens,
- * [3] vocabulary size, or 0 if unknown), then the tokens:
+/* Token files. The writer makes llm.c's format: 256 int32 of header ([0] magic, [1] version, [2] number of tokens,
+ * [3] vocabulary size, or 0 if unknown, [4] and [5] the tokenizer's hash, low word first, or 0 if unknown),
+ * then the tokens:
  *
  *   magic 20240520, version 1   uint16
  *   magic 20240801, version 7   uint32
  *
- * A path may be a glob; the files that match, sorted, are one stream of tokens (shards).
- * Invariant: header and size are checked when a file is opened, every id against the vocabulary
+ * The reader also takes indexed datasets of Megatron-LM, a file X.bin with X.idx beside it, and files of uint16
+ * without a header, as nanoGPT makes them, if their path is "nanogpt:FILE" (data/format.h).
+ *
+ * A path may be a glob; the files that match, sorted, are one stream of tokens (shards) and have one format. If none
+ * matches, X stands for X.bin, as in Megatron-LM.
+ * Invariant: header, index and size are checked when a file is opened, every id against the vocabulary
  * when it is read; errors name file and offset, also when a file is truncated while in use.
  * Cost: one pread per sample, and one more where a sample continues in the next file; the first 128 files are
  * held open, any further file is opened for each read. */
@@ -18,7 +23,7 @@ typedef struct tokens tokens;
 
 /* Opens all files of `path`. *out is owned by the caller.
  * Errors: TRINE_EIO (missing, unreadable), TRINE_EDATA (short, truncated, too long, wrong magic or
- * version, empty); the message names the file. Not collective. */
+ * version, an index that does not fit, empty, several formats); the message names the file. Not collective. */
 trine_status tokens_open(tokens **out, const char *path);
 void tokens_close(tokens **t);
 
@@ -36,8 +41,15 @@ const char *tokens_file(const tokens *t, size_t i);
 bool tokens_has_file(const tokens *t, const char *path);
 
 /* *vocab = the largest vocabulary size in a header; a file whose header has none counts as its largest id + 1
- * (which reads that file once). Errors: TRINE_EDATA when an id is not below INT32_MAX. */
+ * (which reads that file once). Errors: TRINE_EDATA when an id is negative or not below INT32_MAX. */
 trine_status tokens_vocab(const tokens *t, int *vocab);
+/* The largest vocabulary size in a header; 0: no file has one. Pure. */
+uint32_t tokens_stated_vocab(const tokens *t);
+
+/* *hash = the hash (tokenizer_hash) of the tokenizer that made the tokens; 0 when no file has one. Files without a
+ * hash are accepted beside files with one, whose hash counts: llm.c's own tools write none. Errors: TRINE_EDATA
+ * names two files whose hashes differ. Pure. */
+trine_status tokens_tokenizer(const tokens *t, uint64_t *hash);
 
 /* out[i] = token first + i, i < count; [first, first + count) lies inside the stream (ASSERT).
  * Errors: TRINE_EDATA names file, byte offset and id when one is not below `vocab`. */
@@ -61,16 +73,16 @@ typedef struct {
  * 1 ms on a disk, whatever its size. Errors: TRINE_EIO. Not collective. */
 trine_status tokens_fingerprint(const tokens *t, tokens_print *all, tokens_print *each);
 
-/* Writes a token file incrementally; the file gets its name when it is complete. */
+/* Writes a token file incrementally, in blocks; the file gets its name when it is complete. */
 typedef struct tokens_writer tokens_writer;
 
-/* Starts a file of uint16 tokens (vocab <= 65536) or uint32. Errors: TRINE_EINVAL for a vocabulary
- * of 0 or above INT32_MAX; TRINE_EIO, TRINE_ENOMEM. */
-trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab);
+/* Starts a file of uint16 tokens (vocab <= 65536) or uint32. tokenizer_hash: of the tokenizer that makes the ids;
+ * 0: unknown. Errors: TRINE_EINVAL for a vocabulary of 0 or above INT32_MAX; TRINE_EIO, TRINE_ENOMEM. */
+trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab, uint64_t tokenizer_hash);
 /* Errors: TRINE_EIO; TRINE_EDATA for an id that is not below the vocabulary. */
 trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t count);
 /* Completes and renames the file; *w becomes NULL; on failure the file is removed. Errors:
- * TRINE_EIO; TRINE_EDATA when no token was added. */
+ * TRINE_EIO, also when an earlier write failed; TRINE_EDATA when no token was added. */
 trine_status tokens_writer_close(tokens_writer **w);
 /* Destroys a writer and removes the unfinished file. */
 void tokens_writer_discard(tokens_writer **w);

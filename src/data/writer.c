@@ -8,21 +8,38 @@
 #include "data/format.h"
 #include "data/tokens.h"
 
+#define BLOCK (256u << 10) /* bytes that are written together */
+
 struct tokens_writer {
     FILE *file;
     char *path, *unfinished; /* the final name, and the name until the file is complete */
     bool started;            /* we have created the unfinished file */
-    const token_format *format;
+    const llmc_kind *format;
     uint32_t vocab;
+    uint64_t tokenizer; /* its hash; 0: unknown */
     uint64_t count;
+    size_t used; /* of the block */
+    unsigned char block[BLOCK];
 };
+
+static trine_status write_bytes(tokens_writer *w, const void *bytes, size_t count) {
+    CHECK(fwrite(bytes, 1, count, w->file) == count, TRINE_EIO, "%s: %s", w->unfinished,
+          strerror(errno));
+    return TRINE_OK;
+}
 
 static trine_status write_header(tokens_writer *w) {
     int32_t header[FORMAT_HEADER] = {w->format->magic, w->format->version, (int32_t)w->count,
                                      (int32_t)w->vocab};
-    CHECK(fwrite(header, sizeof header, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
-          strerror(errno));
-    return TRINE_OK;
+    header[FORMAT_TOKENIZER] = (int32_t)(uint32_t)w->tokenizer;
+    header[FORMAT_TOKENIZER + 1] = (int32_t)(uint32_t)(w->tokenizer >> 32);
+    return write_bytes(w, header, sizeof header);
+}
+
+static trine_status write_block(tokens_writer *w) {
+    size_t count = w->used;
+    w->used = 0;
+    return write_bytes(w, w->block, count);
 }
 
 static trine_status start(tokens_writer *w, const char *path) {
@@ -37,13 +54,15 @@ static trine_status start(tokens_writer *w, const char *path) {
     return write_header(w);
 }
 
-trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab) {
+trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab,
+                                uint64_t tokenizer_hash) {
     *w = NULL;
     CHECK(vocab >= 1 && vocab <= INT32_MAX, TRINE_EINVAL,
           "%s: invalid vocabulary size %" PRIu32 "; expected 1 to %d", path, vocab, INT32_MAX);
     *w = calloc(1, sizeof **w);
     CHECK(*w, TRINE_ENOMEM, "no memory for a token writer");
     (*w)->vocab = vocab;
+    (*w)->tokenizer = tokenizer_hash;
     (*w)->format = vocab <= 65536 ? &FORMAT_U16 : &FORMAT_U32;
     trine_status status = start(*w, path);
     if (status != TRINE_OK) tokens_writer_discard(w);
@@ -57,11 +76,12 @@ static trine_status add_token(tokens_writer *w, int32_t id) {
           id, w->vocab);
     CHECK(w->count < INT32_MAX, TRINE_EDATA, "%s: too many tokens; a token file holds at most %d",
           w->path, INT32_MAX);
+    if (w->used + w->format->width > BLOCK) TRY(write_block(w));
     uint16_t narrow = (uint16_t)id;
     uint32_t wide = (uint32_t)id;
     const void *bytes = w->format->width == sizeof narrow ? (void *)&narrow : (void *)&wide;
-    CHECK(fwrite(bytes, w->format->width, 1, w->file) == 1, TRINE_EIO, "%s: %s", w->unfinished,
-          strerror(errno));
+    memcpy(w->block + w->used, bytes, w->format->width);
+    w->used += w->format->width;
     w->count++;
     return TRINE_OK;
 }
@@ -74,6 +94,8 @@ trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t coun
 static trine_status finish(tokens_writer *w) {
     CHECK(w->count, TRINE_EDATA, "%s: no tokens were added; a token file needs at least one",
           w->path);
+    CHECK(!ferror(w->file), TRINE_EIO, "%s: an earlier write failed", w->unfinished);
+    TRY(write_block(w));
     CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     TRY(write_header(w));
     /* fsync before the rename: after a crash the name has the complete file, or does not exist. */

@@ -1,5 +1,5 @@
 #include "base/status.h"
-#include "data/sampler.h"
+#include "data/blend.h"
 #include "dp/dp.h"
 
 trine_status dp_micro_batches(int global_batch, int micro_batch, int ranks, int *out) {
@@ -40,7 +40,7 @@ trine_status dp_run_load(step_run *r, const instr *i) {
     held_batch batch = {slot->tokens, slot->targets};
     if (s->batches) batch = s->batches[i->micro];
     for (size_t b = 0; b < B; b++)
-        TRY(status_user(sampler_load(r->io->samples, dp_step_sample(r, i->micro, b),
-                                     batch.tokens + b * T, batch.targets + b * T)));
+        TRY(status_user(blend_load(r->io->samples, dp_step_sample(r, i->micro, b),
+                                   batch.tokens + b * T, batch.targets + b * T)));
     return write_batch(r, slot, &batch);
 }

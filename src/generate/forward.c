@@ -68,36 +68,57 @@ static trine_status head_rows(trine_generator *g, float *logits, size_t at, size
     return TRINE_OK;
 }
 
-static trine_status all_rows(trine_generator *g, float *logits, size_t n) {
-    for (size_t at = 0; at < n; at += GENERATE_HEAD_ROWS)
-        TRY(head_rows(g, logits + at * g->shape.V, at,
+/* The logits of rows [at, at + n) of the chunk, which are those of the sequence from `row` on, to where they are wanted. */
+static trine_status give_rows(trine_generator *g, const generate_wanted *w, int row, size_t at,
+                              size_t n) {
+    size_t V = g->shape.V;
+    float *logits = w->take ? w->logits : w->logits + (size_t)(row - w->first) * V;
+    TRY(head_rows(g, logits, at, n));
+    return w->take && is_last(g) ? w->take(w->to, logits, row, n) : TRINE_OK;
+}
+
+/* The wanted rows of the chunk of n rows from `begin` on. */
+static trine_status give_chunk(trine_generator *g, const generate_wanted *w, int begin, size_t n) {
+    size_t at = w->first > begin ? (size_t)(w->first - begin) : 0;
+    for (; at < n; at += GENERATE_HEAD_ROWS)
+        TRY(give_rows(g, w, begin + (int)at, at,
                       n - at < GENERATE_HEAD_ROWS ? n - at : GENERATE_HEAD_ROWS));
     return TRINE_OK;
 }
 
-/* The rank that broadcasts logits and tokens: the first of the last stage. */
-static int output_rank(const trine_generator *g) {
-    trine_coord at = {.dp = 0, .tp = 0, .pp = g->stages - 1};
-    return trine_layout_rank(g->config.layout, at);
+bool generate_has_output(const trine_generator *g) {
+    return is_last(g) && trine_mesh_coord(g->mesh).tp == 0;
 }
 
 /* ---- The sequence ---- */
 
-typedef enum { EVERY_ROW, LAST_ROW } wanted_rows;
-
-/* Evaluates the history from the end of the cache up to `end`; logits = (rows, V) of all these
- * rows, or (V) of the last one, on the last stage. */
-static trine_status advance(trine_generator *g, int end, float *logits, wanted_rows which) {
-    size_t most = g->run.scratch.rows, row = 0;
+trine_status generate_advance(trine_generator *g, int end, const generate_wanted *wanted) {
+    size_t most = g->run.scratch.rows;
     while (g->length < end) {
-        size_t left = (size_t)(end - g->length), n = left < most ? left : most;
-        TRY(run_chunk(g, g->history + g->length, (size_t)g->length, n));
+        int begin = g->length;
+        size_t left = (size_t)(end - begin), n = left < most ? left : most;
+        TRY(run_chunk(g, g->history + begin, (size_t)begin, n));
         g->length += (int)n;
-        if (which == EVERY_ROW) TRY(all_rows(g, logits + row * g->shape.V, n));
-        if (which == LAST_ROW && n == left) TRY(head_rows(g, logits, n - 1, 1));
-        row += n;
+        TRY(give_chunk(g, wanted, begin, n));
     }
     return TRINE_OK;
+}
+
+/* buf (count) = that of the replica's rank with the output, on all ranks of the replica. One replica is the world;
+ * several have no group of their own, and take two steps. Collective over: tp, pp. */
+static trine_status spread(trine_generator *g, void *buf, size_t count, trine_dtype type) {
+    int last = g->stages - 1;
+    if (g->config.layout.dp == 1) {
+        trine_coord at = {.dp = 0, .tp = 0, .pp = last};
+        return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), buf, count, type,
+                               trine_layout_rank(g->config.layout, at));
+    }
+    if (is_last(g)) TRY(trine_broadcast(trine_mesh_group(g->mesh, TRINE_TP), buf, count, type, 0));
+    return trine_broadcast(trine_mesh_group(g->mesh, TRINE_PP), buf, count, type, last);
+}
+
+trine_status generate_tell(trine_generator *g, void *bytes, size_t count) {
+    return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), bytes, count, TRINE_U8, 0);
 }
 
 static trine_status check_tokens(const trine_generator *g, const int32_t *tokens, int count) {
@@ -127,9 +148,9 @@ trine_status trine_generator_logits(trine_generator *g, const int32_t *tokens, i
     TRY(status_user(check_tokens(g, tokens, count)));
     TRY(status_user(check_length(g, count)));
     append(g, g->length, tokens, count);
-    TRY(advance(g, g->length + count, logits, EVERY_ROW));
-    return trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), logits,
-                           (size_t)count * g->shape.V, TRINE_F32, output_rank(g));
+    generate_wanted every = {.first = g->length, .logits = logits};
+    TRY(generate_advance(g, g->length + count, &every));
+    return spread(g, logits, (size_t)count * g->shape.V, TRINE_F32);
 }
 
 /* Appends `count` tokens to the history, and keeps its last seq_length / 2 if there would be more
@@ -154,7 +175,9 @@ static int extend(trine_generator *g, const int32_t *tokens, int count) {
 /* *token = the sampled token, or -1 if the logits are not finite. */
 static trine_status choose(trine_generator *g, const trine_sampling *s, int32_t *token) {
     *token = -1;
-    if (trine_world_rank(g->world) != output_rank(g)) return TRINE_OK;
+    if (!generate_has_output(g)) return TRINE_OK;
+    sample_penalize(g->logits, g->shape.V, s->repetition_penalty, g->history, (size_t)g->length,
+                    g->ids);
     return sample_token(g->logits, g->shape.V, s, (uint64_t)g->total, g->ids, token);
 }
 
@@ -167,11 +190,11 @@ trine_status trine_generator_next(trine_generator *g, const int32_t *tokens, int
     CHECK(count + g->length > 0, TRINE_EINVAL, "the sequence is empty; append at least one token");
     int end = extend(g, tokens, count);
     if (g->length == end) g->length = end - 1;
-    TRY(advance(g, end, g->logits, LAST_ROW));
+    generate_wanted last = {.first = end - 1, .logits = g->logits};
+    TRY(generate_advance(g, end, &last));
     char why[96] = "";
     if (choose(g, sampling, token) != TRINE_OK) snprintf(why, sizeof why, ": %s", status_message());
-    TRY(trine_broadcast(trine_mesh_group(g->mesh, TRINE_WORLD), token, 1, TRINE_I32,
-                        output_rank(g)));
+    TRY(spread(g, token, 1, TRINE_I32));
     CHECK(*token >= 0, TRINE_EMATH, "the logits after token %lld are not finite%s",
           (long long)g->total, why);
     return TRINE_OK;

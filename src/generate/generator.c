@@ -23,13 +23,16 @@ static trine_status check_config(const trine_generator *g, device_config *config
     const trine_generate_config *c = &g->config;
     const trine_layout *l = &c->layout;
     int size = trine_world_size(g->world);
-    CHECK(l->tp > 0 && l->pp > 0 && l->dp == 1, TRINE_EINVAL,
-          "invalid layout tp %d, pp %d, dp %d: generation needs tp and pp of at least 1 and dp 1",
-          l->tp, l->pp, l->dp);
+    CHECK(l->tp > 0 && l->pp > 0 && l->dp > 0, TRINE_EINVAL,
+          "invalid layout tp %d, pp %d, dp %d (valid: at least 1 of each)", l->tp, l->pp, l->dp);
     int64_t wanted = (int64_t)l->tp * l->pp;
-    CHECK(wanted == size, TRINE_EINVAL,
+    CHECK(wanted == size || l->dp > 1, TRINE_EINVAL,
           "tp %d x pp %d need %" PRId64 " ranks, but there are %d; start that many with mpirun",
           l->tp, l->pp, wanted, size);
+    CHECK(wanted <= size && wanted * l->dp == size, TRINE_EINVAL,
+          "dp %d x tp %d x pp %d: must be the number of ranks, which is %d; start that many with "
+          "mpirun",
+          l->dp, l->tp, l->pp, size);
     CHECK(c->seq_length >= 0, TRINE_EINVAL,
           "--seq-length %d: must not be negative (0: the model's, at most %d)", c->seq_length,
           TRINE_GENERATE_POSITIONS);
@@ -170,7 +173,9 @@ static trine_status setup_model(trine_generator *g) {
 }
 
 static trine_status load(trine_generator *g, const ckpt_source *source) {
-    trine_status status = ckpt_model(source, &g->model);
+    g->path = strdup(ckpt_path(source));
+    trine_status status =
+        g->path ? ckpt_model(source, &g->model) : RAISE(TRINE_ENOMEM, "no memory for a path");
     if (status == TRINE_OK) status = setup_model(g);
     TRY(trine_world_agree(g->world, status_user(status)));
     return trine_world_agree(g->world, status_user(generate_weights_load(g, source)));
@@ -228,6 +233,7 @@ void trine_generator_destroy(trine_generator **generator) {
     generate_memory_destroy(g);
     if (g->dev) device_close(&g->dev);
     if (g->mesh) trine_mesh_destroy(&g->mesh);
+    free(g->path);
     free(g);
     *generator = NULL;
 }
@@ -236,6 +242,10 @@ void trine_generator_destroy(trine_generator **generator) {
 
 const trine_model *trine_generator_model(const trine_generator *g) {
     return &g->model;
+}
+
+const char *trine_generator_path(const trine_generator *g) {
+    return g->path ? g->path : "";
 }
 
 int trine_generator_seq_length(const trine_generator *g) {

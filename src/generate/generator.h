@@ -1,5 +1,5 @@
-/* Internals of a generator. Each rank has the units of its stage, not sharded over dp (which is 1), a cache
- * for each block, and memory for a chunk of rows. Rows pass through the stages a chunk at a time: the first
+/* Internals of a generator. Each rank has the units of its stage, not sharded over dp (each replica has all of
+ * the model, and a sequence of its own), a cache for each block, and memory for a chunk of rows. Rows pass through the stages a chunk at a time: the first
  * stage embeds, each passes the residual stream on, the last computes logits, which its tp ranks gather.
  *
  * Invariant: the distribution of rows over ranks depends on the tokens alone, so the number of stages
@@ -28,6 +28,7 @@ typedef struct {
 struct trine_generator {
     trine_world *world; /* not owned */
     trine_generate_config config; /* strings are borrowed, used during creation only */
+    char *path; /* of the weights; NULL: none */
     trine_model model;
     int seq_length; /* of the sequence, at most the model's */
     trine_mesh *mesh;
@@ -48,6 +49,7 @@ struct trine_generator {
     int length;       /* of these */
     int64_t total;    /* tokens since the start */
     float *logits;    /* (V) */
+    float *rows;      /* (GENERATE_HEAD_ROWS, V) of evaluate.h; NULL: not yet needed, or not the last stage */
     int32_t *ids;     /* (V) scratch of sampling */
     void *raw;        /* (tp, head_rows, Vp/tp) of the device's type; NULL but on the last stage */
 };
@@ -57,6 +59,24 @@ struct trine_generator {
 trine_status generator_create_random(trine_generator **generator, trine_world *world,
                                      const trine_model *model, const trine_generate_config *config,
                                      uint64_t seed);
+
+/* What becomes of logits: rows of the sequence from `first` on are wanted. Row r goes to logits (rows, V) at r - first;
+ * or, with `take`, up to GENERATE_HEAD_ROWS rows at a time to logits (GENERATE_HEAD_ROWS, V), and take is called with
+ * the place of the first one. Only ranks of the last stage have logits. */
+typedef struct {
+    int first;
+    float *logits;
+    trine_status (*take)(void *to, const float *logits, int row, size_t n);
+    void *to;
+} generate_wanted;
+
+/* forward.c */
+/* bytes (count) = those of world rank 0, on all ranks. Collective over: world. */
+trine_status generate_tell(trine_generator *g, void *bytes, size_t count);
+/* Evaluates the history from the end of the cache, g->length, up to `end`. Collective over: tp, pp. */
+trine_status generate_advance(trine_generator *g, int end, const generate_wanted *wanted);
+/* Whether this rank is the one of its replica that samples and scores: the first of the last stage. Pure. */
+bool generate_has_output(const trine_generator *g);
 
 /* generator_memory.c: tables, device memory and host buffers of g->units. Errors: TRINE_ENOMEM. Not
  * collective. */

@@ -129,5 +129,6 @@ void generate_memory_destroy(trine_generator *g) {
     if (g->mesh) comm_gpu_destroy(g->mesh);
     if (g->pinned) device_unpin(g->dev, g->staging);
     if (g->base) device_free(g->dev, g->base, g->bytes);
-    free(g->staging), free(g->units), free(g->history), free(g->logits), free(g->ids), free(g->raw);
+    free(g->staging), free(g->units), free(g->history), free(g->logits), free(g->rows),
+        free(g->ids), free(g->raw);
 }

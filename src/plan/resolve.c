@@ -4,14 +4,14 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "data/tokens.h"
+#include "data/blend.h"
 #include "dp/dp.h"
 
 trine_status resolve_vocabulary(trine_config *config, int ranks) {
-    tokens *source;
-    TRY(tokens_open(&source, config->data.data_path));
-    trine_status status = tokens_vocab(source, &config->model.vocab_size);
-    tokens_close(&source);
+    blend *samples;
+    TRY(blend_open(&samples, config->data.data_path));
+    trine_status status = blend_vocab(samples, &config->model.vocab_size);
+    blend_close(&samples);
     TRY(status);
     return trine_config_check(config, ranks);
 }

@@ -39,7 +39,7 @@ typedef struct {
 
 /* Inputs of a step besides its program, and its results. */
 typedef struct {
-    const struct sampler *samples;
+    struct blend *samples;
     uint64_t first_sample; /* first sample of the global batch, in sample order */
     double scale;          /* 1 / tokens in the global batch */
     double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */

@@ -1,8 +1,22 @@
 /* The banner, printed by world rank 0 before the first step. */
+#include "base/c_locale.h"
+#include "base/human.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
 #include "train/gpus.h"
+
+/* A line for each source, so that nobody repeats a small one more often than he knows. */
+static void print_data(const trine_trainer *t, FILE *out) {
+    const blend *b = t->train.samples;
+    uint64_t samples = (uint64_t)t->config.train_iters * (uint64_t)t->config.global_batch_size;
+    char name[300], count[HUMAN_SIZE];
+    for (int i = 0; i < b->count; i++)
+        c_fprintf(out, "%s %s: %s tokens, %.2f epochs in %d steps\n", i ? "        " : "data    ",
+                  blend_name(b, i, name, sizeof name),
+                  human_count(count, tokens_count(b->sources[i].tokens)),
+                  blend_epochs(b, i, samples), t->config.train_iters);
+}
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
@@ -17,6 +31,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
+    print_data(t, out);
     if (t->cpu_limited)
         fprintf(out,
                 "         warning: the affinity mask restricts this rank to %d of the node's %d "

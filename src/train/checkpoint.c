@@ -119,6 +119,29 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
     return weights_only ? TRINE_OK : restore_state(t, source);
 }
 
+/* The context of the tokenizer's reading. */
+typedef struct {
+    trine_trainer *t;
+    const ckpt_source *source;
+    bool weights_only;
+} reading;
+
+/* On rank 0: the tokenizer of the folder, or that it is the run's. */
+static trine_status read_tokenizer(void *context) {
+    const reading *x = context;
+    run_tokenizer_fit fit = trainer_tokenizer_fit(x->t);
+    return run_tokenizer_load(&x->t->tokenizer, &fit, x->source, x->weights_only);
+}
+
+/* Collective over: world. */
+static trine_status load_tokenizer(trine_trainer *t, const trine_checkpoint *c,
+                                   const ckpt_source *source) {
+    reading x = {t, source, weights_alone(c, source)};
+    bool first = trine_world_rank(t->world) == 0;
+    return trine_world_agree(
+        t->world, first ? status_user(comm_with_files(t->world, read_tokenizer, &x)) : TRINE_OK);
+}
+
 /* Reports that the data changed; the sample order continues where it was. */
 static void report_data(const trine_trainer *t, const ckpt_source *source, FILE *out) {
     ckpt_data saved = ckpt_saved_data(source), now = data_of(t);
@@ -141,6 +164,7 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
                 " samples done\n",
                 ckpt_path(source), t->steps, t->updates, t->samples);
     report_data(t, source, out);
+    run_tokenizer_report(&t->tokenizer, source, out);
     const char *config = ckpt_saved_config(source);
     TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
     if (t->steps >= t->config.train_iters)
@@ -154,6 +178,7 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
 static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
                                 const ckpt_source *source, FILE *out) {
     TRY(trine_world_agree(t->world, status_user(load_local(t, c, source))));
+    TRY(load_tokenizer(t, c, source));
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
@@ -300,6 +325,8 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .state = state_of(t),
                         .data = data_of(t),
                         .config = config,
+                        .carried = &t->tokenizer.files,
+                        .tokenizer = t->tokenizer.hash,
                         .writer = &t->writer,
                         .lease = &t->lease};
     if (status == TRINE_OK)

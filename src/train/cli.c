@@ -279,10 +279,14 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
 static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
     const option own[] = {
         OPTION_HEADING("Data and output"),
-        OPTION_STRING("data-path", NULL, &config->data.data_path, "FILE",
-                      "training token file or glob pattern"),
-        OPTION_STRING("val-data-path", NULL, &config->data.val_data_path, "FILE",
-                      "validation token file or glob pattern"),
+        OPTION_BLEND("data-path", NULL, &config->data.data_path, r->data_words, "FILE",
+                     "training token file or glob pattern; a blend: weights and files in turn, as "
+                     "0.7 'a_*.bin' 0.3 b.bin"),
+        OPTION_BLEND("val-data-path", NULL, &config->data.val_data_path, r->val_data_words, "FILE",
+                     "the same for the validation"),
+        OPTION_STRING("tokenizer", "tokenizer-model", &config->data.tokenizer, "PATH",
+                      "tokenizer.json or its folder: must fit the vocabulary and the token files, "
+                      "and is saved in checkpoints; otherwise that of --load, if it has one"),
         OPTION_INT("log-interval", NULL, &r->log_interval, "N", 0, INT_MAX,
                    "steps between log lines"),
         OPTION_INT("eval-interval", NULL, &r->eval_interval, "N", 0, INT_MAX,

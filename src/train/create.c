@@ -20,6 +20,7 @@ static trine_status own_string(const char **text, char **owned) {
 static trine_status own_strings(trine_trainer *t) {
     TRY(own_string(&t->config.data.data_path, &t->data_path));
     TRY(own_string(&t->config.data.val_data_path, &t->val_path));
+    TRY(own_string(&t->config.data.tokenizer, &t->tokenizer_path));
     TRY(own_string(&t->config.parallel.cuda_library, &t->library));
     TRY(own_string(&t->config.parallel.schedule_file, &t->schedule_file));
     return own_string(&t->config.parallel.pp_split, &t->split);
@@ -28,10 +29,10 @@ static trine_status own_strings(trine_trainer *t) {
 static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
                               sampler_order order) {
     const trine_config *c = &t->config;
-    TRY(tokens_open(&d->source, path));
-    TRY(tokens_fingerprint(d->source, &d->print, NULL));
-    return sampler_create(&d->order, d->source, (size_t)c->model.seq_length,
-                          (uint32_t)c->model.vocab_size, c->data.seed, order);
+    TRY(blend_open(&d->samples, path));
+    TRY(blend_fingerprint(d->samples, &d->print, NULL));
+    return blend_order(d->samples, (size_t)c->model.seq_length, (uint32_t)c->model.vocab_size,
+                       c->data.seed, order);
 }
 
 /* Opens the files first: the model's size depends on their vocabulary. */
@@ -42,6 +43,15 @@ static trine_status open_data(trine_trainer *t) {
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
     return TRINE_OK;
+}
+
+run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t) {
+    return (run_tokenizer_fit){&t->config, t->train.samples, t->val.samples};
+}
+
+static trine_status open_tokenizer(trine_trainer *t) {
+    run_tokenizer_fit fit = trainer_tokenizer_fit(t);
+    return trine_world_rank(t->world) == 0 ? run_tokenizer_begin(&t->tokenizer, &fit) : TRINE_OK;
 }
 
 /* Collective over: node. */
@@ -127,6 +137,7 @@ static trine_status setup_alone(trine_trainer *t) {
     TRY(own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
+    TRY(open_tokenizer(t));
     TRY(make_programs(t));
     return expect_memory(t);
 }
@@ -191,10 +202,12 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     pp_place_end(&t->spec);
     if (t->dev) device_close(&t->dev);
     if (t->mesh) trine_mesh_destroy(&t->mesh);
-    tokens_close(&t->train.source);
-    tokens_close(&t->val.source);
+    blend_close(&t->train.samples);
+    blend_close(&t->val.samples);
+    run_tokenizer_free(&t->tokenizer);
     free(t->data_path);
     free(t->val_path);
+    free(t->tokenizer_path);
     free(t->split);
     free(t->schedule_file);
     free(t->library);

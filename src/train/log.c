@@ -22,6 +22,7 @@ struct trine_log {
     double peak_flops; /* of one rank; 0: unknown */
     double recent;     /* seconds per step, smoothed, for the ETA */
     uint64_t tokens;
+    uint64_t samples; /* up to which completed epochs have been printed */
 };
 
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
@@ -43,6 +44,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->out = out;
     l->peak_flops = 1e12 * peak_tflops;
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
+    l->samples = trainer->samples;
     l->terminal = l->writes && terminal_is(out);
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
@@ -154,6 +156,22 @@ static void print_step(trine_log *l, const trine_metrics *m) {
     if (m->skipped) print_skip(l, m);
 }
 
+/* A line for each source that completed an epoch since the last one. */
+static void print_epochs(trine_log *l, int64_t step) {
+    const trine_trainer *t = l->trainer;
+    const blend *b = t->train.samples;
+    char name[300];
+    for (int i = 0; i < b->count; i++) {
+        double before = floor(blend_epochs(b, i, l->samples)),
+               now = floor(blend_epochs(b, i, t->samples));
+        if (now > before)
+            c_fprintf(l->out, "step %*" PRId64 "/%d | %s: %.0f epoch%s done\n",
+                      t->config.train_iters > 9999 ? 6 : 4, step, t->config.train_iters,
+                      blend_name(b, i, name, sizeof name), now, now > 1 ? "s" : "");
+    }
+    l->samples = t->samples;
+}
+
 static void print_bar(trine_log *l, int64_t step) {
     int total = l->trainer->config.train_iters;
     if (!l->terminal || total < 1 || step >= total) return;
@@ -176,6 +194,7 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     bool last = m->step == l->trainer->config.train_iters;
     bool due = interval > 0 && (m->step % interval == 0 || m->step == 1 || last);
     if (due || m->skipped) print_step(l, m);
+    if (due) print_epochs(l, m->step);
     print_bar(l, m->step);
     fflush(l->out);
     return l->file.out ? write_step(l, m) : TRINE_OK;

@@ -59,7 +59,7 @@ trine_status trine_run_agree(trine_world *world, const trine_run *run) {
 /* ---- Data ------------------------------------------------------------------------------------ */
 
 /* Adds a file as one line of a message; files that only other ranks have get a line as well. */
-static void add_file(alike_list *list, const char *name, const tokens *source, size_t i,
+static void add_file(alike_list *list, const char *name, const blend *samples, size_t i,
                      const tokens_print *all, const tokens_print *each) {
     char text[ALIKE_TEXT];
     if (i >= all->files) {
@@ -72,31 +72,41 @@ static void add_file(alike_list *list, const char *name, const tokens *source, s
     snprintf(text, sizeof text,
              "%.300s: %" PRIu64 " tokens, %" PRIu64 " bytes, hash %016" PRIx64
              "; file %zu of %" PRIu64 ", %" PRIu64 " tokens in total",
-             tokens_file(source, i), f->tokens, f->bytes, f->hash, i + 1, all->files, all->tokens);
+             blend_file(samples, i), f->tokens, f->bytes, f->hash, i + 1, all->files, all->tokens);
     alike_data(list, name, text, f, sizeof *f);
 }
 
-/* Lists `count` files; a rank may have fewer, and has none without a source (no validation). */
-static trine_status list_files(alike_list *list, const char *name, const tokens *source,
+static void add_weights(alike_list *list, const char *name, const blend *samples) {
+    char text[ALIKE_TEXT] = "weights";
+    size_t used = strlen(text);
+    for (int i = 0; samples && i < samples->count && used < sizeof text; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, " %s", samples->sources[i].weight);
+    alike_text(list, name, text);
+}
+
+/* Lists `count` files and the weights; a rank may have fewer, and has none without samples (no validation). */
+static trine_status list_files(alike_list *list, const char *name, const blend *samples,
                                size_t count) {
     tokens_print all = {0};
-    TRY(alike_begin(list, count));
+    TRY(alike_begin(list, count + 1));
     tokens_print *each = calloc(count ? count : 1, sizeof *each);
     CHECK(each, TRINE_ENOMEM, "no memory to compare %zu files", count);
-    trine_status status = source ? tokens_fingerprint(source, &all, each) : TRINE_OK;
+    trine_status status = samples ? blend_fingerprint(samples, &all, each) : TRINE_OK;
     for (size_t i = 0; status == TRINE_OK && i < count; i++)
-        add_file(list, name, source, i, &all, each);
+        add_file(list, name, samples, i, &all, each);
+    if (status == TRINE_OK) add_weights(list, name, samples);
     free(each);
     return status;
 }
 
 /* Describes the first file that differs. Collective over: world. */
-static trine_status explain_files(trine_world *world, const char *name, const tokens *source,
+static trine_status explain_files(trine_world *world, const char *name, const blend *samples,
                                   char *text, size_t size) {
     alike_list list = {0};
     size_t count, differ;
-    TRY(alike_most(world, source ? tokens_files(source) : 0, &count));
-    trine_status status = trine_world_agree(world, list_files(&list, name, source, count));
+    TRY(alike_most(world, samples ? blend_files(samples) : 0, &count));
+    trine_status status = trine_world_agree(world, list_files(&list, name, samples, count));
     if (status == TRINE_OK) status = alike_explain(world, &list, 1, text, size, &differ);
     alike_end(&list);
     return status;
@@ -114,8 +124,8 @@ static trine_status list_data(alike_list *list, const trine_trainer *t) {
 static trine_status explain_data(const trine_trainer *t, alike_list *list) {
     char text[3500] = "";
     size_t differ;
-    TRY(explain_files(t->world, "data-path", t->train.source, text, sizeof text));
-    TRY(explain_files(t->world, "val-data-path", t->val.source, text, sizeof text));
+    TRY(explain_files(t->world, "data-path", t->train.samples, text, sizeof text));
+    TRY(explain_files(t->world, "val-data-path", t->val.samples, text, sizeof text));
     list->count = 1; /* the vocabulary */
     TRY(alike_explain(t->world, list, 1, text, sizeof text, &differ));
     trine_status own = TRINE_OK;

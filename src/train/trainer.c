@@ -5,8 +5,8 @@
 #include "base/status.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
-    return tokens_has_file(t->train.source, path) ||
-           (t->val.source && tokens_has_file(t->val.source, path));
+    return blend_has_file(t->train.samples, path) ||
+           (t->val.samples && blend_has_file(t->val.samples, path));
 }
 
 const trine_config *trine_trainer_config(const trine_trainer *trainer) {
@@ -26,7 +26,7 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
 static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
     const trine_optimizer *o = &t->config.optimizer;
     return (step_io){
-        .samples = &data->order,
+        .samples = data->samples,
         .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
@@ -111,7 +111,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
 }
 
 trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
-    CHECK(t->val.source, TRINE_EINVAL, "no validation file; set --val-data-path");
+    CHECK(t->val.samples, TRINE_EINVAL, "no validation file; set --val-data-path");
     step_io step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
     TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
     *sum += step.loss;

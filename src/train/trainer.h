@@ -5,11 +5,11 @@
 #include "base/output.h"
 #include "ckpt/blocks.h"
 #include "ckpt/lease.h"
-#include "data/sampler.h"
-#include "data/tokens.h"
+#include "data/blend.h"
 #include "device/cuda_open.h"
 #include "run/exec.h"
 #include "train/overflow.h"
+#include "train/run_tokenizer.h"
 #include "profile/profile.h"
 #include "train/scaler.h"
 #include "plan/resolve.h"
@@ -23,10 +23,9 @@ typedef struct {
     uint64_t most;      /* the largest of their bytes */
 } trainer_pageable;
 
-/* A token file and an order of its samples. */
+/* Token files and the order of their samples. */
 typedef struct {
-    tokens *source;
-    sampler order;
+    blend *samples;
     tokens_print print;
 } trainer_data;
 
@@ -37,7 +36,8 @@ struct trine_trainer {
     blocks_writer writer; /* of checkpoints; created by the first save */
     lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
     device *dev;
-    trainer_data train, val; /* val.source NULL: no validation */
+    trainer_data train, val; /* val.samples NULL: no validation */
+    run_tokenizer tokenizer; /* of rank 0 */
     program_spec spec, eval_spec;
     program *stages, *eval_stages; /* the programs of all stages; this rank runs its own */
     gpt_shape shape;
@@ -65,8 +65,12 @@ struct trine_trainer {
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
-    char *data_path, *val_path, *split, *schedule_file, *library; /* owned copies of the configuration's strings */
+    char *data_path, *val_path, *tokenizer_path, *split, *schedule_file, *library; /* owned copies of the
+                                                                                      configuration's strings */
 };
+
+/* What the run's tokenizer must fit; borrowed from the trainer. */
+run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t);
 
 /* Whether `path` is one of the token files, under any name. Not collective. */
 bool trainer_has_file(const trine_trainer *t, const char *path);

@@ -487,6 +487,79 @@ static void help_is_a_manual_page_too(void **state) {
             "--help: unexpected value \"html\"; expected no value");
 }
 
+/* A blend of `count` words in `argv`, with room for 40 characters; */
+static trine_status parse_blend(const char **text, int count, char *const *argv) {
+    static char room[40];
+    bool flag;
+    const option rows[] = {OPTION_BLEND("data-path", NULL, text, room, "FILE", "token files"),
+                           OPTION_FLAG("flag", "f", &flag, "a flag")};
+    const options o = {.program = "program", .rows = rows, .count = 2};
+    memset(room, 'x', sizeof room);
+    *text = "default";
+    return options_parse(&o, count, argv);
+}
+
+#define BLEND(...)                                                                                 \
+    parse_blend(&text, (int)(sizeof((char *[]){"program", __VA_ARGS__}) / sizeof(char *)),         \
+                (char *[]){"program", __VA_ARGS__})
+
+static void blends_take_several_words(void **state) {
+    (void)state;
+    const char *text;
+    OK(BLEND("--flag"));
+    assert_string_equal(text, "default");
+    OK(BLEND("--data-path", "a b\\.bin", "--flag"));
+    assert_string_equal(text, "a b\\.bin"); /* one word is what it is */
+    OK(BLEND("--data-path", "0.7", "a.bin", ".3", "b.bin", "--flag"));
+    assert_string_equal(text, "0.7 a.bin .3 b.bin");
+    OK(BLEND("--data-path=1", "a b.bin", "2", "c\\d", "-f"));
+    assert_string_equal(text, "1 a\\ b.bin 2 c\\\\d");
+    OK(BLEND("--data-path", "1", "a", "--data-path", "b"));
+    assert_string_equal(text, "b");
+    OK(BLEND("--data-path", "1", "a23456789012345678901234567890123456", "--flag"));
+}
+
+static void blends_that_are_none(void **state) {
+    (void)state;
+    const char *text;
+    REFUSED(BLEND("--data-path", "--flag"), TRINE_EINVAL,
+            "--data-path requires a value: one FILE, or");
+    REFUSED(BLEND("--data-path", ""), TRINE_EINVAL, "--data-path: invalid value \"\"");
+    REFUSED(BLEND("--data-path", "a", "b"), TRINE_EINVAL,
+            "--data-path: invalid weight \"a\"; expected one FILE, or weights and files in turn");
+    REFUSED(BLEND("--data-path", "1", "a", "b"), TRINE_EINVAL, "invalid weight \"b\"");
+    REFUSED(BLEND("--data-path", "1", "a", "0", "b"), TRINE_EINVAL, "invalid weight \"0\"");
+    REFUSED(BLEND("--data-path", "1", "", "2", "b"), TRINE_EINVAL,
+            "--data-path: the weight 1 has an empty file name");
+    REFUSED(BLEND("--data-path", "1", "a", "2", "--flag"), TRINE_EINVAL,
+            "--data-path: no file follows the weight 2");
+    REFUSED(BLEND("--data-path", "1", "a", "2", "b234567890123456789012345678901234567890"),
+            TRINE_EINVAL, "--data-path: more than 39 characters");
+    assert_string_equal(text, "default");
+}
+
+/* A list has every value, in order, up to its limit; an empty value is none. */
+static void a_list_has_every_value(void **state) {
+    (void)state;
+    option_list list = {.count = 0};
+    const option row = OPTION_LIST("stop", "s", &list, "TEXT", "where to end");
+    const options o = {.program = "program", .rows = &row, .count = 1};
+    char *argv[2 * OPTION_LIST_MOST + 3] = {"program", "--stop", "a", "--stop=b c", "-s", "d"};
+    OK(options_parse(&o, 6, argv));
+    assert_int_equal(list.count, 3);
+    assert_string_equal(list.texts[0], "a");
+    assert_string_equal(list.texts[1], "b c");
+    assert_string_equal(list.texts[2], "d");
+    argv[1] = "--stop=";
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "a non-empty string, at most 16 times");
+    assert_int_equal(list.count, 3);
+    list.count = 0;
+    for (int i = 1; i <= OPTION_LIST_MOST + 1; i++) argv[i] = "--stop=x";
+    REFUSED(options_parse(&o, OPTION_LIST_MOST + 2, argv), TRINE_EINVAL,
+            "--stop: invalid value \"x\"");
+    assert_int_equal(list.count, OPTION_LIST_MOST);
+}
+
 static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(nothing_given_changes_nothing),
     cmocka_unit_test(every_kind_is_read_in_both_forms),
@@ -504,11 +577,14 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(an_unknown_option_takes_its_value_along),
     cmocka_unit_test(very_many_mistakes_are_cut),
     cmocka_unit_test(arguments_are_refused_or_collected),
+    cmocka_unit_test(blends_take_several_words),
+    cmocka_unit_test(blends_that_are_none),
     cmocka_unit_test(nearest_counts_letters),
     cmocka_unit_test(help_shows_groups_and_defaults),
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
+    cmocka_unit_test(a_list_has_every_value),
 };
 
 int main(void) {

@@ -20,12 +20,18 @@ static int setup(void **state) {
     cutting small = {.shape = small_shape(false), .dp = 1, .tp = 1}, large = large_model();
     image_setup(state);
     make_test_dir();
+    /* Of two file blocks, as of a large vocabulary. */
+    shell("mkdir %s && cd %s && echo '{}' >tokenizer_config.json && "
+          "head -c 5000000 /dev/zero | tr '\\0' x >tokenizer.json",
+          in_dir("tokenizer"), in_dir("tokenizer"));
+    OK(carried_read(&image_carried, in_dir("tokenizer")));
     image_save(&small, in_dir("kept"), 20);
     image_save(&large, in_dir("kept"), 40);
     return 0;
 }
 
 static int teardown(void **state) {
+    carried_free(&image_carried);
     shell("rm -r %s%s", test_dir, "");
     return image_teardown(state);
 }
@@ -171,17 +177,21 @@ static void finds_a_flipped_bit(void **state) {
             if (places[n] < bytes && (n < 6 || i == 1))
                 expect_flip_found(files[i], places[n], bytes);
     }
+    expect_flip_found("tokenizer.json", 5, 5000000);
+    expect_flip_found("tokenizer.json", 4999999, 5000000);
+    expect_flip_found("tokenizer_config.json", 1, 3);
 }
 
 /* Any bit of any file, including the manifest. */
 static void finds_any_flipped_bit(void **state) {
-    static const char *const files[] = {MANIFEST_FILE, CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE};
+    static const char *const files[] = {MANIFEST_FILE, CKPT_MODEL_FILE, CKPT_OPTIMIZER_FILE,
+                                        "tokenizer.json"};
     uint64_t seed = rng_key(1, "flips");
     (void)state;
     for (uint64_t i = 0; i < (getenv("TRINE_FULL") ? 3000 : 90); i++) {
         char path[512];
         uint64_t random = rng_key(seed + i, "bit");
-        snprintf(path, sizeof path, "%s/%s", in_dir("kept/step-40"), files[i % 3]);
+        snprintf(path, sizeof path, "%s/%s", in_dir("kept/step-40"), files[i % 4]);
         uint64_t bit = random % (8 * size_of(path));
         OK(trine_barrier(world));
         if (rank == 0) flip_bit(path, bit);
@@ -205,6 +215,8 @@ static void finds_other_lengths(void **state) {
     expect_found("rm model.safetensors", "model.safetensors is missing");
     expect_found("rm optimizer.safetensors && mkdir optimizer.safetensors",
                  "optimizer.safetensors is not a regular file");
+    expect_found("truncate -s 3 tokenizer.json", "tokenizer.json has 3 bytes instead of 5000000");
+    expect_found("rm tokenizer_config.json", "tokenizer_config.json is missing");
 }
 
 /* A manifest that is truncated anywhere, extended, changed, or missing. */

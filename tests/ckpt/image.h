@@ -220,6 +220,8 @@ static inline ckpt_state image_state(int64_t step) {
                         .finite_norm = 0.1};
 }
 
+static carried image_carried; /* files to save beside the model; the program reads and frees them */
+
 /* Saves the model as checkpoint `step` of `dir`. Collective over: world. */
 static inline void image_save(const cutting *c, const char *dir, int64_t step) {
     held_shards h = held_make(c);
@@ -243,6 +245,8 @@ static inline void image_save(const cutting *c, const char *dir, int64_t step) {
                         .shard_count = h.count,
                         .state = image_state(step),
                         .config = json,
+                        .carried = &image_carried,
+                        .tokenizer = image_carried.count ? 0xfedcba9876543210u : 0,
                         .writer = &writer,
                         .lease = &held};
     OK(ckpt_save(world_mesh, &image, dir, 0, NULL));

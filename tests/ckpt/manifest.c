@@ -85,11 +85,13 @@ static void same(const manifest *a, const manifest *b) {
     assert_memory_equal(&a->data, &b->data, sizeof a->data);
     assert_string_equal(a->config, b->config);
     assert_string_equal(a->library, b->library);
+    assert_true(a->tokenizer == b->tokenizer);
     assert_int_equal(a->count, b->count);
     for (int i = 0; i < a->count; i++) {
         const manifest_file *x = &a->files[i], *y = &b->files[i];
         assert_string_equal(x->name, y->name);
         assert_int_equal(x->bytes, y->bytes);
+        assert_int_equal(x->carried, y->carried);
         assert_memory_equal(x->blocks, y->blocks, manifest_blocks(x->bytes) * sizeof *x->blocks);
     }
 }
@@ -116,6 +118,12 @@ static void a_manifest_comes_back(void **state) {
     manifest m = example();
     comes_back(&m);
     m.data = (ckpt_data){.files = 3, .tokens = UINT64_MAX, .hash = 0x123456789abcde0f};
+    comes_back(&m);
+    m.files[1].carried = true;
+    comes_back(&m);
+    m.tokenizer = 0x00f;
+    comes_back(&m);
+    m.files[1].carried = false;
     comes_back(&m);
     m.state = (ckpt_state){0};
     m.count = 0;
@@ -206,6 +214,29 @@ static void the_text_is_this(void **state) {
     free(text);
 }
 
+/* Versions that do not know the tokenizer's files must not take them for tensors. */
+static void the_tokenizers_files_are_apart(void **state) {
+    (void)state;
+    static const char want[] = "\t\"tokenizer\":\t{\n"
+                               "\t\t\"hash\":\t\"000000000000000f\",\n"
+                               "\t\t\"files\":\t[{\n"
+                               "\t\t\t\t\"name\":\t\"tokenizer.json\",\n"
+                               "\t\t\t\t\"bytes\":\t\"0\",\n"
+                               "\t\t\t\t\"blocks\":\t[]\n"
+                               "\t\t\t}]\n"
+                               "\t},\n"
+                               "\t\"files\":\t[{\n"
+                               "\t\t\t\"name\":\t\"model.safetensors\",\n";
+    manifest m = example();
+    char *text;
+    size_t bytes;
+    m.tokenizer = 15;
+    m.files[1] = (manifest_file){.name = "tokenizer.json", .carried = true};
+    OK(manifest_print(&m, &text, &bytes));
+    if (!strstr(text, want)) fail_msg("%s", text);
+    free(text);
+}
+
 static void a_configuration_that_is_none_is_not_printed(void **state) {
     (void)state;
     static const char *const configs[] = {"", "7", "{", "[]", "{} {}"};
@@ -293,6 +324,7 @@ static void no_byte_can_be_changed_or_missing_or_more(void **state) {
     "\"data\":{\"files\":\"" files "\",\"tokens\":\"2\",\"hash\":\"0123456789abcdef\"},"
 #define HEAD                         "{\"version\":1," LIBRARY "\"config\":{},"
 #define FILE_OF(name, bytes, blocks) "{\"name\":" name ",\"bytes\":" bytes ",\"blocks\":" blocks "}"
+#define TOKENIZER(...)               "\"tokenizer\":{\"files\":[" __VA_ARGS__ "]},"
 #define FILES(...)                   HEAD STATE "\"files\":[" __VA_ARGS__ "],\n"
 
 static void sealed_nonsense_is_refused(void **state) {
@@ -366,6 +398,21 @@ static void sealed_nonsense_is_refused(void **state) {
         {FILES(FILE_OF("\"a\"", "\"1\"", "[7]")),
          "file a: the hash of block 0 is not 16 hexadecimal digits"},
         {FILES(FILE_OF("\"a\"", "\"0\"", "[]") "," FILE_OF("\"a\"", "\"0\"", "[]")),
+         "duplicate file a"},
+        {HEAD STATE "\"tokenizer\":7,", "\"tokenizer\" is not an object, or there are two"},
+        {HEAD STATE TOKENIZER() TOKENIZER(), "\"tokenizer\" is not an object, or there are two"},
+        {HEAD STATE "\"tokenizer\":{},", "\"tokenizer\" has no \"files\""},
+        {HEAD STATE "\"tokenizer\":{\"files\":{}},\"files\":[],",
+         "\"files\" is missing or not an array"},
+        {HEAD STATE "\"tokenizer\":{\"hash\":\"f\"},",
+         "the tokenizer's \"hash\" is not 16 hexadecimal digits, or is 0"},
+        {HEAD STATE "\"tokenizer\":{\"hash\":7},", "the tokenizer's \"hash\" is not"},
+        {HEAD STATE "\"tokenizer\":{\"hash\":\"0000000000000000\"},",
+         "the tokenizer's \"hash\" is not"},
+        {HEAD STATE TOKENIZER(FILE_OF("\"../a\"", "\"0\"", "[]")) "\"files\":[],",
+         "a file has a missing or invalid \"name\""},
+        {HEAD STATE TOKENIZER(FILE_OF("\"a\"", "\"0\"", "[]")) "\"files\":[" FILE_OF(
+             "\"a\"", "\"0\"", "[]") "],",
          "duplicate file a"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -480,6 +527,7 @@ static const struct CMUnitTest manifest_tests[] = {
     cmocka_unit_test(every_bit_of_a_number_comes_back),
     cmocka_unit_test(every_bit_of_the_configuration_comes_back),
     cmocka_unit_test(the_text_is_this),
+    cmocka_unit_test(the_tokenizers_files_are_apart),
     cmocka_unit_test(a_configuration_that_is_none_is_not_printed),
     cmocka_unit_test(many_blocks_take_no_time),
     cmocka_unit_test(no_byte_can_be_changed_or_missing_or_more),

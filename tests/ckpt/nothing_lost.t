@@ -17,13 +17,17 @@ last=12 # the run's steps
 limit=60 # seconds that a rank may wait; shorter if a rank will be stopped
 ckpt=$dir/ckpt
 token_file "$data" 20240520 1 641 641
+mkdir "$dir/tokenizer"
+perl tests/ckpt/tokenizer.pl 300 e >"$dir/tokenizer/tokenizer.json"
+echo '{"eos_token_id": 299}' >"$dir/tokenizer/generation_config.json"
+own="--vocab-size 300 --tokenizer $dir/tokenizer"
 layouts=("--dp 2 --tp 2 --zero 1" "--dp 2 --pp 2 --zero 3" "--tp 4 --hidden-dropout 0.1" "--dp 4 --zero 2")
 
 # train SAVE RANK CALL N HOW ARGUMENTS...: in the background
 train() {
     rm -f "$log"
     # shellcheck disable=SC2086  # words are meant to be split
-    background tools/mpirun.sh -np 4 "$DRIVER" "${@:1:5}" $SMALL --data-path "$data" --log "$log" \
+    background tools/mpirun.sh -np 4 "$DRIVER" "${@:1:5}" $SMALL $own --data-path "$data" --log "$log" \
         $layout --train-iters $last --save "$1" --save-interval 1 --timeout $limit "${@:6}"
 }
 
@@ -208,6 +212,14 @@ to_the_end 9 && passed 10 "optimizer.safetensors: checksum mismatch in bytes" &&
 result $? "a flipped bit, a truncated file, a truncated manifest: reported, skipped and saved again"
 
 damaged
+flip "$ckpt/step-10/tokenizer.json" 100
+truncate -s 0 "$ckpt/step-11/generation_config.json"
+rm "$ckpt/step-12/tokenizer.json"
+to_the_end 9 && passed 10 "tokenizer.json: checksum mismatch in bytes" &&
+    passed 11 "generation_config.json has 0 bytes instead of 22" && passed 12 "tokenizer.json is missing" && same 10 && same 11
+result $? "a damaged and a missing tokenizer: reported, skipped and saved again"
+
+damaged
 flip "$ckpt/step-10/model.safetensors" 100
 rm "$ckpt/step-11/model.safetensors" "$ckpt/step-12/manifest.json"
 to_the_end 9 && passed 10 "model.safetensors: checksum mismatch in bytes" && passed 11 "model.safetensors is missing" &&
@@ -251,7 +263,7 @@ if [ "$place" = own ]; then
     rm -rf "$ckpt"/* "$ckpt"/.[a-z]*
     mount -o remount,size=$((4 * each + 1200))k "$ckpt"
     # shellcheck disable=SC2086  # words are meant to be split
-    background tools/mpirun.sh -np 4 "$TRAIN" $SMALL --data-path "$data" ${layouts[0]} --train-iters 3000 --save "$ckpt" \
+    background tools/mpirun.sh -np 4 "$TRAIN" $SMALL $own --data-path "$data" ${layouts[0]} --train-iters 3000 --save "$ckpt" \
         --save-interval 100 --log-interval 0
     eventually 30 grep "is NOT SAVED" "$dir/out"
     mount -o remount,size=64m "$ckpt"

@@ -18,6 +18,7 @@ static char base[64]; /* the same on all ranks */
 static char dir[80];
 static device *dev;
 
+static carried tokenizer_files; /* of the case; none by default */
 static trine_comm *comm;
 static trine_mesh *mesh;
 static int rank, ranks;
@@ -48,6 +49,7 @@ static int end(void **state) {
     char command[128];
     (void)state;
     calls_hook = NULL;
+    carried_free(&tokenizer_files);
     lease_give_back(&image_lease);
     meet();
     snprintf(command, sizeof command, "rm -rf %s", base);
@@ -67,6 +69,7 @@ static int never_sync(const char *call, const char *path) {
 static trine_status save_to(const char *to, const image_setting *s, int64_t step, int keep) {
     image *m = image_make(s, dev, rank);
     m->is.state.step = m->is.state.updates = m->is.state.finite_step = step;
+    m->is.carried = &tokenizer_files;
     trine_status status = ckpt_save(mesh, &m->is, to, keep, NULL);
     image_free(m);
     return status;
@@ -165,6 +168,7 @@ static void expect_manifest(const char *folder, int files, int64_t step) {
     char *text = read_file(path_of(folder, MANIFEST_FILE), &bytes);
     OK(manifest_parse(&m, text, bytes, folder));
     free(text);
+    files += tokenizer_files.count;
     assert_int_equal(m.count, files);
     assert_int_equal(m.state.step, step);
     assert_int_equal(m.state.samples, 56);
@@ -238,6 +242,69 @@ static void weights_alone_are_one_file(void **state) {
     expect_file(&s, path_of(dir, "step-7"), true);
     expect_manifest(path_of(dir, "step-7"), 1, 7);
     assert_false(there(dir, "step-7/" CKPT_OPTIMIZER_FILE));
+}
+
+/* ---- The tokenizer's files ---- */
+
+#define TWO_BLOCKS 5000001
+
+/* Two files to carry, one of so many bytes, and one that is not. Rank 0 alone has them. */
+static void make_tokenizer(int bytes) {
+    char command[512];
+    snprintf(command, sizeof command,
+             "mkdir -p %s/t && cd %s/t && echo README >README.md && echo merges >merges.txt && "
+             "head -c %d /dev/urandom >vocab.json",
+             base, base, bytes);
+    if (rank != 0) return;
+    assert_int_equal(system(command), 0);
+    OK(carried_read(&tokenizer_files, path_of(base, "t")));
+    assert_int_equal(tokenizer_files.count, 2);
+    assert_int_equal(carried_bytes(&tokenizer_files), bytes + 7);
+}
+
+/* As they were when they were read. */
+static void the_tokenizers_files_are_saved(void **state) {
+    char command[256];
+    (void)state;
+    make_tokenizer(TWO_BLOCKS);
+    snprintf(command, sizeof command, "cp -r %s/t %s/kept && rm -r %s/t", base, base, base);
+    if (rank == 0) assert_int_equal(system(command), 0);
+    image_setting s = setting();
+    calls_hook = never_sync;
+    OK(save_to(dir, &s, 7, 0));
+    if (rank != 0) return;
+    expect_manifest(path_of(dir, "step-7"), 2, 7);
+    same_bytes(path_of(base, "kept"), path_of(dir, "step-7"), "vocab.json");
+    same_bytes(path_of(base, "kept"), path_of(dir, "step-7"), "merges.txt");
+    assert_false(there(dir, "step-7/README.md"));
+}
+
+static void a_folder_or_file_names_the_tokenizer(void **state) {
+    char command[256];
+    carried c;
+    (void)state;
+    if (rank != 0) return;
+    make_tokenizer(TWO_BLOCKS);
+    OK(carried_read(&c, path_of(base, "t/merges.txt")));
+    assert_int_equal(c.count, 2);
+    carried_free(&c);
+    OK(carried_read(&c, path_of(base, "t/README.md"))); /* a tokenizer.json of another name */
+    assert_int_equal(c.count, 3);
+    assert_string_equal(c.files[0].name, "tokenizer.json");
+    assert_memory_equal(c.files[0].data, "README\n", 7);
+    carried_free(&c);
+    OK(carried_read(&c, path_of(base, "nowhere")));
+    assert_int_equal(c.count, 0);
+    snprintf(command, sizeof command, "cd %s/t && truncate -s 67108865 tokenizer_config.json",
+             base);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(carried_read(&c, path_of(base, "t")), TRINE_EDATA);
+    assert_int_equal(c.count, 0);
+    status_clear();
+    snprintf(command, sizeof command, "cd %s/t && rm vocab.json && mkdir vocab.json", base);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(carried_read(&c, path_of(base, "t")), TRINE_EDATA);
+    status_clear();
 }
 
 /* A model of more than one block a rank. Its size is far above the memory that a rank may use. */
@@ -478,6 +545,7 @@ static bool any_call_fails(int which, int n, int with) {
 
 static void whatever_call_fails_one_is_whole(void **state) {
     (void)state;
+    make_tokenizer(100);
     for (int which = 0; which<ranks; which += ranks> 1 ? ranks - 1 : 1) {
         int n = 0;
         while (any_call_fails(which, n, n % 2 ? EIO : ENOSPC)) n++;
@@ -499,6 +567,29 @@ static void a_lost_write_is_found(void **state) {
     fail_on(0, "pwrite", CKPT_MODEL_FILE, 0, CALL_PRETEND);
     second_fails(TRINE_EDATA, 0,
                  WORDS(CKPT_MODEL_FILE ": the header read back differs from what was written"));
+}
+
+/* The second block of the vocabulary changes on the disk. */
+static int flip_vocabulary(const char *call, const char *path) {
+    if (strcmp(call, "fsync") == 0 && strstr(path, "vocab.json")) {
+        int fd = open(path, O_RDWR);
+        syscall(SYS_pwrite64, fd, "changed", 7, TWO_BLOCKS - 7);
+        close(fd);
+    }
+    return never_sync(call, path);
+}
+
+static void a_changed_tokenizer_is_found(void **state) {
+    (void)state;
+    make_tokenizer(TWO_BLOCKS);
+    save_first();
+    calls_hook = flip_vocabulary;
+    second_fails(TRINE_EDATA, 0,
+                 WORDS("vocab.json: the data read back differ from what was written"));
+    fail_on(0, "pwrite", "merges.txt", 0, CALL_PRETEND);
+    second_fails(TRINE_EIO, 0, WORDS("merges.txt"));
+    fail_on(0, "fsync", "merges.txt", 0, EIO);
+    second_fails(TRINE_EIO, 0, WORDS("merges.txt: cannot sync"));
 }
 
 static uint64_t flip_at;
@@ -589,6 +680,8 @@ int main(int argc, char **argv) {
         CASE(large_files_take_little_memory), /* first: memory that was used before hides growth */
         CASE(every_layout_writes_the_same_files),
         CASE(weights_alone_are_one_file),
+        CASE(the_tokenizers_files_are_saved),
+        CASE(a_folder_or_file_names_the_tokenizer),
         CASE(a_line_says_what_was_saved),
         CASE(a_step_that_is_there_is_replaced),
         CASE(a_failure_names_rank_file_cause_and_what_there_is),
@@ -598,6 +691,7 @@ int main(int argc, char **argv) {
         CASE(whatever_call_fails_one_is_whole),
         CASE(a_lost_write_is_found),
         CASE(a_changed_bit_is_found),
+        CASE(a_changed_tokenizer_is_found),
         CASE(what_was_written_twice_or_by_nobody_is_found),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -8,6 +8,7 @@ where the largest are about 3 (a step of fp32 is 2.4e-7 there).
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -15,7 +16,7 @@ sys.path.insert(0, "tests")
 
 import torch
 from lib import call, check, compare, config_of, done, formula_ids, load_strictly, ours, result, write_tokens
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, GPT2Model
 
 TOLERANCE = 1e-5
 SIZES = dict(n_layer=3, n_embd=48, n_head=4, n_positions=24, vocab_size=101, bos_token_id=None,
@@ -142,8 +143,30 @@ def checkpoints(dir):
         check(name, lambda: export(dir, name, ranks, *options, weights_are_masters="--bf16" not in options))
 
 
+def tokenizer(dir):
+    """AutoTokenizer finds in a checkpoint and in its export what the run was given."""
+    own, run, out = (os.path.join(dir, name) for name in ("own", "run", "out"))
+    os.mkdir(own)
+    with open(os.path.join(own, "tokenizer.json"), "wb") as file:
+        file.write(subprocess.run(["perl", "tests/ckpt/tokenizer.pl", "300", "e", "o"], check=True,
+                                  capture_output=True).stdout)
+    write_tokens(os.path.join(dir, "tokens.bin"), [i % 300 for i in range(200)], 300)
+    call("train_gpt", "--data-path", os.path.join(dir, "tokens.bin"), "--num-layers", "1", "--hidden-size", "48",
+         "--num-attention-heads", "4", "--seq-length", "24", "--vocab-size", "300", "--train-iters", "1",
+         "--threads", "1", "--tokenizer", own, "--save", run)
+    call("trine-export", run, out)
+    text = "the house of Bethel, 42 \u00e9 <|endoftext|>"
+    want = AutoTokenizer.from_pretrained(own)(text).input_ids
+    for name, folder in ("a checkpoint", os.path.join(run, "step-1")), ("an export", out):
+        found = AutoTokenizer.from_pretrained(folder)
+        got = found(text).input_ids
+        result(got == want and want[-1] == 299 and max(want[:-1]) > 255 and found.decode(got) == text,
+               "out: AutoTokenizer of " + name, got, want)
+
+
 with tempfile.TemporaryDirectory() as dir:
     models(dir)
     check("in: trine-generate", lambda: write_text(dir))
     checkpoints(dir)
+    check("out: AutoTokenizer", lambda: tokenizer(dir))
 done()

@@ -15,7 +15,7 @@ static char shards[2][48], glob_of_both[48];
 
 static void write_shard(const char *path, int32_t first, int32_t count) {
     tokens_writer *w;
-    OK(tokens_writer_open(&w, path, VOCAB));
+    OK(tokens_writer_open(&w, path, VOCAB, 0));
     for (int32_t id = first; id < first + count; id++) OK(tokens_writer_add(w, &id, 1));
     OK(tokens_writer_close(&w));
 }

@@ -11,6 +11,9 @@
 #include "data/tokens.h"
 
 #define HEADER_BYTES 1024
+#define NO_INDEX                                                                                   \
+    "index of Megatron-LM beside it; trine-tokens makes one from text, and nanogpt:FILE reads "    \
+    "uint16 tokens without a header"
 
 /* The tests work in a folder of their own. */
 static char folder[] = "/tmp/trine-tokens-XXXXXX";
@@ -58,7 +61,7 @@ static void put(const char *path, handmade h) {
 static void write_tokens(const char *path, uint32_t vocab, int32_t first, int32_t step,
                          size_t count) {
     tokens_writer *w;
-    OK(tokens_writer_open(&w, path, vocab));
+    OK(tokens_writer_open(&w, path, vocab, 0));
     for (size_t i = 0; i < count; i++) {
         int32_t id = first + (int32_t)i * step;
         OK(tokens_writer_add(w, &id, 1));
@@ -85,7 +88,7 @@ static void round_trip(const char *path, uint32_t vocab, int width) {
     const int32_t ids[] = {0, 1, 255, 256, (int32_t)vocab - 1, 65535, 2};
     const size_t count = sizeof ids / sizeof *ids;
     tokens_writer *w;
-    OK(tokens_writer_open(&w, path, vocab));
+    OK(tokens_writer_open(&w, path, vocab, 0));
     assert_false(there(path)); /* not before it is complete */
     OK(tokens_writer_add(w, ids, 3));
     OK(tokens_writer_add(w, ids + 3, 0));
@@ -318,7 +321,7 @@ static tokens_print print_of(const char *path) {
 /* Tokens first, first + 1 ... modulo 251: no two neighbours are equal. */
 static void write_text(const char *path, int first, size_t count) {
     tokens_writer *w;
-    OK(tokens_writer_open(&w, path, 256));
+    OK(tokens_writer_open(&w, path, 256, 0));
     for (size_t i = 0; i < count; i++) {
         int32_t id = (int32_t)((first + (int)i) % 251);
         OK(tokens_writer_add(w, &id, 1));
@@ -430,11 +433,11 @@ static void headers_that_are_wrong(void **state) {
         const char *message;
     } rows[] = {
         {{0, 1, 5, 0, 2, 5, 0},
-         "bad.bin: not a token file: magic 0 (valid: 20240520 for uint16, 20240801 for uint32); "
-         "trine-tokens makes one from text"},
+         "bad.bin: not a token file: magic 0 (valid: 20240520 for uint16, 20240801 for uint32), "
+         "and no " NO_INDEX},
         {{20240521, 1, 5, 0, 2, 5, 0},
          "bad.bin: not a token file: magic 20240521 (valid: 20240520 for uint16, 20240801 for "
-         "uint32); trine-tokens makes one from text"},
+         "uint32), and no " NO_INDEX},
         {{20240520, 7, 5, 0, 2, 5, 0},
          "bad.bin: unsupported version 7; files with magic 20240520 have version 1"},
         {{20240801, 1, 5, 0, 4, 5, 0},
@@ -480,7 +483,7 @@ static void one_bad_shard_is_named(void **state) {
 static void a_discarded_file_is_gone(void **state) {
     (void)state;
     tokens_writer *w;
-    OK(tokens_writer_open(&w, "gone.bin", 100));
+    OK(tokens_writer_open(&w, "gone.bin", 100, 0));
     OK(tokens_writer_add(w, (int32_t[]){1, 2}, 2));
     assert_true(there("gone.bin.unfinished"));
     tokens_writer_discard(&w);
@@ -493,7 +496,7 @@ static void discarding_leaves_the_older_file(void **state) {
     (void)state;
     write_tokens("older.bin", 100, 42, 0, 3);
     tokens_writer *w;
-    OK(tokens_writer_open(&w, "older.bin", 200));
+    OK(tokens_writer_open(&w, "older.bin", 200, 0));
     OK(tokens_writer_add(w, (int32_t[]){1, 2}, 2));
     tokens_writer_discard(&w);
     assert_int_equal(vocab_of("older.bin"), 100);
@@ -503,7 +506,7 @@ static void discarding_leaves_the_older_file(void **state) {
 static void the_writer_refuses_ids_beyond_the_vocabulary(void **state) {
     (void)state;
     tokens_writer *w;
-    OK(tokens_writer_open(&w, "ids.bin", 100));
+    OK(tokens_writer_open(&w, "ids.bin", 100, 0));
     OK(tokens_writer_add(w, (int32_t[]){99, 0}, 2));
     REFUSED(tokens_writer_add(w, (int32_t[]){5, 100, 6}, 3), TRINE_EDATA,
             "ids.bin: token 3: id 100 is outside the vocabulary of 100");
@@ -523,12 +526,12 @@ static void the_writer_refuses_ids_beyond_the_vocabulary(void **state) {
 static void the_writer_refuses_what_no_reader_takes(void **state) {
     (void)state;
     tokens_writer *w = (tokens_writer *)1;
-    REFUSED(tokens_writer_open(&w, "no.bin", 0), TRINE_EINVAL,
+    REFUSED(tokens_writer_open(&w, "no.bin", 0, 0), TRINE_EINVAL,
             "no.bin: invalid vocabulary size 0; expected 1 to 2147483647");
     assert_null(w);
-    REFUSED(tokens_writer_open(&w, "no.bin", 1u << 31), TRINE_EINVAL,
+    REFUSED(tokens_writer_open(&w, "no.bin", 1u << 31, 0), TRINE_EINVAL,
             "no.bin: invalid vocabulary size 2147483648; expected 1 to 2147483647");
-    OK(tokens_writer_open(&w, "no.bin", 100));
+    OK(tokens_writer_open(&w, "no.bin", 100, 0));
     REFUSED(tokens_writer_close(&w), TRINE_EDATA,
             "no.bin: no tokens were added; a token file needs at least one");
     assert_null(w);
@@ -538,11 +541,11 @@ static void the_writer_refuses_what_no_reader_takes(void **state) {
 static void a_place_that_cannot_be_written_is_said(void **state) {
     (void)state;
     tokens_writer *w = (tokens_writer *)1;
-    REFUSED(tokens_writer_open(&w, "missing/x.bin", 100), TRINE_EIO,
+    REFUSED(tokens_writer_open(&w, "missing/x.bin", 100, 0), TRINE_EIO,
             "missing/x.bin.unfinished: No such file or directory");
     assert_null(w);
     /* A folder of that name exists when the file is complete. */
-    OK(tokens_writer_open(&w, "taken.bin", 100));
+    OK(tokens_writer_open(&w, "taken.bin", 100, 0));
     OK(tokens_writer_add(w, (int32_t[]){1}, 1));
     assert_int_equal(mkdir("taken.bin", 0700), 0);
     REFUSED(tokens_writer_close(&w), TRINE_EIO, "taken.bin: Is a directory");

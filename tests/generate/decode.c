@@ -65,7 +65,7 @@ static evaluation evaluate(const trine_config *c, int steps, const char *save) {
     for (int i = 0; i < steps; i++) OK(trine_trainer_step(t, &metrics));
     if (save) OK(trine_trainer_save(t, &checkpoint, NULL));
     for (int i = 0; i < SAMPLES; i++)
-        OK(sampler_load(&t->val.order, (uint64_t)i, e.ids[i], e.targets[i]));
+        OK(blend_load(t->val.samples, (uint64_t)i, e.ids[i], e.targets[i]));
     OK(trine_trainer_eval(t, &e.loss));
     trine_trainer_destroy(&t);
     return e;
@@ -523,7 +523,8 @@ static void layouts_that_cannot_be_are_refused(void **state) {
     int size = trine_world_size(harness_world);
     trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     refused(c, (trine_layout){.dp = 1, .tp = size + 1, .pp = 1}, "start that many with mpirun");
-    refused(c, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, "dp 1");
+    refused(c, (trine_layout){.dp = 2, .tp = size, .pp = 1}, "dp 2 x tp ");
+    refused(c, (trine_layout){.dp = 0, .tp = size, .pp = 1}, "dp 0");
     if (size == 1) return;
     c.model.hidden_size = 35, c.model.num_attention_heads = 5;
     refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "must divide --num-attention-heads 5");

@@ -41,6 +41,62 @@ static void top_k_keeps_the_k_largest(void **state) {
     }
 }
 
+/* Probabilities at temperature 1, the largest first: three of 0.2145, then 0.1301, 0.0789, 0.0479, ... The set reaches
+ * p with the token that makes the sum p or more; equal logits are kept lowest id first. */
+static void top_p_keeps_the_smallest_set_that_reaches_it(void **state) {
+    (void)state;
+    static const int32_t order[] = {2, 3, 8, 9, 5, 0, 7, 10, 1, 6, 4};
+    double p[V], total = 0, sum = 0;
+    for (int i = 0; i < V; i++) total += p[i] = exp((double)logits[order[i]]);
+    for (int kept = 1; kept <= 10; kept++) {
+        sum += p[kept - 1] / total;
+        int seen[V] = {0};
+        /* Halfway into the last token that is kept. */
+        trine_sampling s = {.temperature = 1.0, .seed = 3};
+        s.top_p = sum - p[kept - 1] / total / 2;
+        for (uint64_t place = 0; place < 4000; place++) seen[token_at(&s, place)]++;
+        for (int i = 0; i < V; i++) assert_int_equal(seen[order[i]] > 0, i < kept);
+        assert_true(seen[2] > 300);
+    }
+}
+
+/* Top-k comes first: of two tokens with equal logits one half is the first, though it is a fifth of all. */
+static void top_p_is_of_what_top_k_keeps(void **state) {
+    (void)state;
+    trine_sampling s = {.temperature = 1.0, .top_k = 2, .top_p = 0.49, .seed = 5};
+    for (uint64_t place = 0; place < 200; place++) assert_int_equal(token_at(&s, place), 2);
+    int seen = 0;
+    s.top_p = 0.51;
+    for (uint64_t place = 0; place < 200; place++) seen += token_at(&s, place) == 3;
+    assert_in_range(seen, 70, 130);
+}
+
+/* The temperature comes before top-p: a high one flattens what p is the share of. */
+static void top_p_is_of_the_tempered_distribution(void **state) {
+    (void)state;
+    int seen[V] = {0};
+    trine_sampling s = {.temperature = 1000.0, .top_p = 0.95, .seed = 5};
+    for (uint64_t place = 0; place < 2000; place++) seen[token_at(&s, place)]++;
+    for (int v = 0; v < V; v++) assert_int_equal(seen[v] > 0, v != 4);
+}
+
+static void a_penalty_pulls_tokens_down_once(void **state) {
+    (void)state;
+    float own[V];
+    int32_t marks[V];
+    const int32_t tokens[] = {2, 1, 2, 4, 7, 2, 0};
+    memcpy(own, logits, sizeof own);
+    sample_penalize(own, V, 2.0, tokens, 7, marks);
+    const float wanted[V] = {0.25f, -2.0f, 1.0f, 2.0f, -INFINITY, 1.0f,
+                             -3.0f, 0.0f,  2.0f, 1.5f, -0.25f};
+    assert_memory_equal(own, wanted, sizeof own);
+    for (int off = 0; off < 2; off++) {
+        memcpy(own, logits, sizeof own);
+        sample_penalize(own, V, off, tokens, 7, marks);
+        assert_memory_equal(own, logits, sizeof own);
+    }
+}
+
 /* Pearson's test of `draws` draws with the softmax's probabilities: with nine degrees
  * of freedom (ten tokens), 27.9 is exceeded once in a thousand times. The draws are the same in every run. */
 static void check_frequencies(double temperature, int top_k, int kept) {
@@ -143,12 +199,19 @@ static void senseless_options_are_refused(void **state) {
     REFUSED(sample_check(&(trine_sampling){.temperature = -1}), TRINE_EINVAL, "temperature -1");
     REFUSED(sample_check(&(trine_sampling){.temperature = NAN}), TRINE_EINVAL, "temperature");
     REFUSED(sample_check(&(trine_sampling){.top_k = -1}), TRINE_EINVAL, "top-k -1");
+    REFUSED(sample_check(&(trine_sampling){.top_p = 1.01}), TRINE_EINVAL, "top-p 1.01");
+    REFUSED(sample_check(&(trine_sampling){.top_p = NAN}), TRINE_EINVAL, "top-p");
+    REFUSED(sample_check(&(trine_sampling){.repetition_penalty = -1}), TRINE_EINVAL, "penalty -1");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_takes_the_first_of_the_largest),
         cmocka_unit_test(top_k_keeps_the_k_largest),
+        cmocka_unit_test(top_p_keeps_the_smallest_set_that_reaches_it),
+        cmocka_unit_test(top_p_is_of_what_top_k_keeps),
+        cmocka_unit_test(top_p_is_of_the_tempered_distribution),
+        cmocka_unit_test(a_penalty_pulls_tokens_down_once),
         cmocka_unit_test(tokens_come_as_often_as_the_softmax_says),
         cmocka_unit_test(a_choice_is_a_function),
         cmocka_unit_test(choices_are_those_of_the_first_release),

@@ -74,6 +74,11 @@ job 4 --data-path "$dir/a/*.bin" --dp 4
 refused "one data file fewer" "    $dir/a/2.bin: " "file 3 of 3, 12288 tokens in total: ranks 0-1, 3, the first on" \
     "    no file 3: 2 files, 8192 tokens in total: rank 2 on $host"
 
+RANK_2="--data-path 1 $dir/a/0.bin 2 $dir/a/1.bin" RANK_3=''
+job 4 --data-path 1 "$dir/a/0.bin" 1 "$dir/a/1.bin" --dp 4
+refused "other weights of the same files" "    weights 1 1: ranks 0-1, 3, the first on $host" \
+    "    weights 1 2: rank 2 on $host"
+
 RANK_2='' RANK_3="--val-data-path $dir/shifted.bin"
 job 4 --data-path "$data" --val-data-path "$data" --dp 4
 refused "different validation data" "  --val-data-path" "    $dir/shifted.bin: "

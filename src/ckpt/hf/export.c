@@ -1,5 +1,5 @@
 /* Writes a Hugging Face folder. It is created under a unique name beside the requested one,
- * OUT.<token>.writing, and renamed when both files are on the disk. Nothing else is removed or
+ * OUT.<token>.writing, and renamed when its files are on the disk. Nothing else is removed or
  * overwritten: folders of other exports are only reported. */
 #include <dirent.h>
 #include <errno.h>
@@ -33,6 +33,7 @@ typedef struct {
     exported *tensors;  /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
+    carried carried; /* the tokenizer's files; owned */
 } job;
 
 /* ---- What is written ---- */
@@ -210,6 +211,7 @@ static trine_status sync_parent(const char *path) {
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
     TRY(hf_config_save(&j->model, common_type(j), j->making));
+    TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
     TRY(file_rename(j->making, j->out));
     return sync_parent(j->out);
@@ -220,6 +222,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(name_folders(j, out));
     TRY(expect_free(j));
     TRY(choose_all(j, source));
+    TRY(carried_read(&j->carried, source->path));
     TRY(file_make_folder(j->making, &made));
     CHECK(made, TRINE_EIO, "%s already exists", j->making);
     trine_status status = write_folder(j);
@@ -230,6 +233,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
 trine_status hf_export(const ckpt_source *source, const char *out) {
     job j = {0};
     trine_status status = export_to(&j, source, out);
+    carried_free(&j.carried);
     free(j.tensors);
     free(j.making);
     free(j.out);

@@ -1,0 +1,136 @@
+#include "ckpt/carried.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include "base/input.h"
+#include "base/status.h"
+#include "ckpt/file.h"
+#include "ckpt/folder.h"
+
+#define TOKENIZER "tokenizer.json"
+
+static const char *const names[CARRIED_FILES] = {TOKENIZER,
+                                                 "tokenizer_config.json",
+                                                 "special_tokens_map.json",
+                                                 "vocab.json",
+                                                 "merges.txt",
+                                                 "encoder.json",
+                                                 "vocab.bpe",
+                                                 "chat_template.jinja",
+                                                 "generation_config.json"};
+
+/* ---- Reading ---- */
+
+/* The folder that was asked for, or that of the file. */
+typedef struct {
+    char *folder;
+    const char *file; /* NULL: a folder was given */
+} place;
+
+static trine_status find_place(place *p, const char *path) {
+    struct stat is;
+    *p = (place){0};
+    bool folder = stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+    const char *slash = strrchr(path, '/');
+    if (folder)
+        p->folder = strdup(path);
+    else
+        p->folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder) p->file = slash ? slash + 1 : path;
+    CHECK(p->folder, TRINE_ENOMEM, "no memory for the name of a folder");
+    return TRINE_OK;
+}
+
+static bool is_carried(const char *name) {
+    for (int i = 0; i < CARRIED_FILES; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* The name of the file to carry as `name`; NULL: none. GPT-2's files beside a tokenizer.json may be of another one. */
+static const char *source_of(const place *p, const char *name) {
+    if (!p->file || strcmp(name, TOKENIZER) != 0) return name;
+    if (!is_carried(p->file)) return p->file;
+    return strcmp(p->file, name) == 0 ? name : NULL;
+}
+
+static void hash_blocks(carried_file *f) {
+    for (size_t i = 0; i < manifest_blocks(f->bytes); i++) {
+        size_t at = i * CKPT_BLOCK, rest = f->bytes - at;
+        f->blocks[i] = XXH3_64bits(f->data + at, rest < CKPT_BLOCK ? rest : CKPT_BLOCK);
+    }
+}
+
+/* Adds the file if it exists. */
+static trine_status add_file(carried *c, const char *name, const char *path) {
+    struct stat is;
+    carried_file *f = &c->files[c->count];
+    if (stat(path, &is) != 0 && errno == ENOENT) return TRINE_OK;
+    TRY(input_text(&f->data, &f->bytes, CARRIED_BYTES, path));
+    f->name = name;
+    hash_blocks(f);
+    c->count++;
+    return TRINE_OK;
+}
+
+static trine_status read_all(carried *c, const place *p) {
+    for (int i = 0; i < CARRIED_FILES; i++) {
+        const char *source = source_of(p, names[i]);
+        if (!source) continue;
+        char *path = folder_join(p->folder, source);
+        CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+        trine_status status = add_file(c, names[i], path);
+        free(path);
+        TRY(status);
+    }
+    return TRINE_OK;
+}
+
+trine_status carried_read(carried *c, const char *path) {
+    place p;
+    *c = (carried){0};
+    TRY(find_place(&p, path));
+    trine_status status = read_all(c, &p);
+    free(p.folder);
+    if (status != TRINE_OK) carried_free(c);
+    return status;
+}
+
+void carried_free(carried *c) {
+    for (int i = 0; i < c->count; i++) free(c->files[i].data);
+    *c = (carried){0};
+}
+
+uint64_t carried_bytes(const carried *c) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < c->count; i++) bytes += c->files[i].bytes;
+    return bytes;
+}
+
+/* ---- Writing ---- */
+
+static trine_status save_file(const carried_file *f, const char *path) {
+    uint64_t found[CARRIED_BYTES / CKPT_BLOCK], unused = 0;
+    size_t blocks = manifest_blocks(f->bytes);
+    TRY(file_put(path, f->data, f->bytes));
+    TRY(manifest_hash(path, f->bytes, 0, 1, blocks, found, 0, 0, &unused));
+    CHECK(memcmp(found, f->blocks, blocks * sizeof *found) == 0, TRINE_EDATA,
+          "%s: the data read back differ from what was written; the file system has lost data",
+          path);
+    return TRINE_OK;
+}
+
+trine_status carried_save(const carried *c, const char *folder) {
+    for (int i = 0; i < c->count; i++) {
+        char *path = folder_join(folder, c->files[i].name);
+        CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+        trine_status status = save_file(&c->files[i], path);
+        free(path);
+        TRY(status);
+    }
+    return TRINE_OK;
+}

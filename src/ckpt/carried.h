@@ -1,0 +1,40 @@
+/* The files of a model's folder that say what its token ids mean: its tokenizer's, and the ids that end a text. Trine
+ * carries them unchanged from the folder a run starts with to its checkpoints and exports, so that text can be turned
+ * into tokens there, by trine-generate or transformers. They are read once, at the start: a run saves what it
+ * started with, whatever becomes of the folder. */
+#ifndef TRINE_CKPT_CARRIED_H
+#define TRINE_CKPT_CARRIED_H
+
+#include "ckpt/manifest.h"
+
+#define CARRIED_FILES 9
+#define CARRIED_BYTES ((uint64_t)64 << 20) /* of a file, at most */
+
+typedef struct {
+    const char *name; /* in the folder */
+    char *data;       /* owned */
+    size_t bytes;
+    uint64_t blocks[CARRIED_BYTES / CKPT_BLOCK]; /* XXH3 of each file block */
+} carried_file;
+
+/* {0}: no files. */
+typedef struct {
+    carried_file files[CARRIED_FILES]; /* [count], in the same order for the same names */
+    int count;
+} carried;
+
+/* Reads the files at `path` that exist: tokenizer.json, vocab.json and so on, in a folder, or beside a file that is the
+ * tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by carried_free and empty
+ * after an error. Errors: TRINE_EIO; TRINE_EDATA for a file of more than CARRIED_BYTES; TRINE_ENOMEM. Not
+ * collective. */
+trine_status carried_read(carried *c, const char *path);
+void carried_free(carried *c);
+
+/* Bytes of all files. Pure. */
+uint64_t carried_bytes(const carried *c);
+
+/* Writes them as new files in `folder`, syncs them and reads them back. Errors: TRINE_EIO; TRINE_EDATA when a file does
+ * not contain what was written; TRINE_ENOMEM. Not collective. */
+trine_status carried_save(const carried *c, const char *folder);
+
+#endif

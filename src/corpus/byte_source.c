@@ -1,0 +1,192 @@
+#include "corpus/byte_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/status.h"
+
+#define BLOCK (256u << 10)
+
+typedef trine_status read_function(byte_source *s, unsigned char *to, size_t bytes, size_t *got);
+
+struct byte_source {
+    const char *name;
+    char *path; /* owned */
+    int fd;
+    bool waits; /* a pipe, a terminal: reading may have to wait */
+    const atomic_bool *stop;
+    _Atomic uint64_t *taken;
+    read_function *read;
+    bool inside; /* a member or frame that is not complete */
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+    size_t at, filled; /* what is left of the block is [at, filled) */
+    unsigned char block[BLOCK];
+};
+
+const char *byte_source_name(const char *path) {
+    return strcmp(path, "-") ? path : "standard input";
+}
+
+/* ---- The file ---- */
+
+/* False: told to stop. */
+static bool wait_for_bytes(const byte_source *s) {
+    struct pollfd in = {.fd = s->fd, .events = POLLIN};
+    while (s->waits && !atomic_load(s->stop) && poll(&in, 1, 100) <= 0) {
+    }
+    return !s->waits || !atomic_load(s->stop);
+}
+
+static trine_status read_file(byte_source *s, void *to, size_t bytes, size_t *got) {
+    ssize_t n = 0;
+    do {
+        if (!wait_for_bytes(s)) break;
+        n = read(s->fd, to, bytes);
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
+    CHECK(n >= 0, TRINE_EIO, "%s: %s", s->name, strerror(errno));
+    *got = (size_t)n;
+    if (s->taken) atomic_fetch_add_explicit(s->taken, (uint64_t)n, memory_order_relaxed);
+    return TRINE_OK;
+}
+
+/* Fills the block, if nothing is left of it. */
+static trine_status refill(byte_source *s) {
+    if (s->at < s->filled) return TRINE_OK;
+    s->at = s->filled = 0;
+    return read_file(s, s->block, BLOCK, &s->filled);
+}
+
+/* ---- Formats: each reads at least one byte, unless it is at the end ---- */
+
+static trine_status read_plain(byte_source *s, unsigned char *to, size_t bytes, size_t *got) {
+    size_t left = s->filled - s->at;
+    if (!left) return read_file(s, to, bytes, got);
+    *got = left < bytes ? left : bytes;
+    memcpy(to, s->block + s->at, *got);
+    s->at += *got;
+    return TRINE_OK;
+}
+
+static trine_status read_gzip(byte_source *s, unsigned char *to, size_t bytes, size_t *got) {
+    z_stream *z = &s->gzip;
+    for (*got = 0; !*got;) {
+        TRY(refill(s));
+        if (s->at == s->filled && !s->inside) return TRINE_OK;
+        CHECK(s->at < s->filled, TRINE_EDATA, "%s: truncated: its gzip data do not end", s->name);
+        if (!s->inside) inflateReset(z);
+        s->inside = true;
+        unsigned most = bytes < BLOCK ? (unsigned)bytes : BLOCK;
+        z->next_in = s->block + s->at;
+        z->avail_in = (unsigned)(s->filled - s->at);
+        z->next_out = to;
+        z->avail_out = most;
+        int result = inflate(z, Z_NO_FLUSH);
+        s->at = s->filled - z->avail_in;
+        *got = most - z->avail_out;
+        CHECK(result != Z_MEM_ERROR, TRINE_ENOMEM, "no memory to decompress %s", s->name);
+        CHECK(result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR, TRINE_EDATA,
+              "%s: damaged gzip data: %s", s->name, z->msg ? z->msg : "unknown fault");
+        if (result == Z_STREAM_END) s->inside = false;
+    }
+    return TRINE_OK;
+}
+
+static trine_status read_zstd(byte_source *s, unsigned char *to, size_t bytes, size_t *got) {
+    for (*got = 0; !*got;) {
+        /* Without input it may still have output, but not at the end of a frame. */
+        TRY(refill(s));
+        if (s->at == s->filled && !s->inside) return TRINE_OK;
+        ZSTD_inBuffer in = {s->block, s->filled, s->at};
+        ZSTD_outBuffer out = {to, bytes, 0};
+        size_t result = ZSTD_decompressStream(s->zstd, &out, &in);
+        CHECK(!ZSTD_isError(result), TRINE_EDATA, "%s: damaged Zstandard data: %s", s->name,
+              ZSTD_getErrorName(result));
+        CHECK(out.pos || s->filled, TRINE_EDATA, "%s: truncated: its Zstandard data do not end",
+              s->name);
+        s->at = in.pos;
+        s->inside = result != 0;
+        *got = out.pos;
+    }
+    return TRINE_OK;
+}
+
+/* ---- Opening ---- */
+
+static bool is_zstd(const unsigned char *b, size_t bytes) {
+    static const unsigned char frame[] = {0x28, 0xb5, 0x2f, 0xfd}, skipped[] = {0x2a, 0x4d, 0x18};
+    return bytes >= 4 && (!memcmp(b, frame, 4) || (b[0] >> 4 == 5 && !memcmp(b + 1, skipped, 3)));
+}
+
+/* A pipe may give its first bytes one by one. */
+static trine_status read_magic(byte_source *s) {
+    size_t got = 1;
+    while (got && s->filled < 4) {
+        TRY(read_file(s, s->block + s->filled, BLOCK - s->filled, &got));
+        s->filled += got;
+    }
+    return TRINE_OK;
+}
+
+static trine_status choose_format(byte_source *s) {
+    TRY(read_magic(s));
+    s->read = read_plain;
+    if (s->filled >= 2 && s->block[0] == 0x1f && s->block[1] == 0x8b) {
+        s->read = read_gzip;
+        CHECK(inflateInit2(&s->gzip, 15 + 16) == Z_OK, TRINE_ENOMEM, "no memory for zlib");
+    } else if (is_zstd(s->block, s->filled)) {
+        s->read = read_zstd;
+        s->zstd = ZSTD_createDStream();
+        CHECK(s->zstd, TRINE_ENOMEM, "no memory for Zstandard");
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_file(byte_source *s, const char *path) {
+    s->path = strdup(path);
+    CHECK(s->path, TRINE_ENOMEM, "no memory for a file name");
+    s->name = byte_source_name(s->path);
+    s->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+    CHECK(s->fd >= 0, TRINE_EIO, "%s: %s", s->name, strerror(errno));
+    struct stat is;
+    CHECK(!fstat(s->fd, &is), TRINE_EIO, "%s: %s", s->name, strerror(errno));
+    s->waits = !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode);
+    return choose_format(s);
+}
+
+trine_status byte_source_open(byte_source **out, const char *path, const atomic_bool *stop,
+                              _Atomic uint64_t *taken) {
+    byte_source *s = *out = calloc(1, sizeof *s);
+    CHECK(s, TRINE_ENOMEM, "no memory to read a file");
+    s->fd = -1;
+    s->stop = stop;
+    s->taken = taken;
+    trine_status status = open_file(s, path);
+    if (status != TRINE_OK) byte_source_close(out);
+    return status;
+}
+
+void byte_source_close(byte_source **out) {
+    byte_source *s = *out;
+    if (!s) return;
+    if (s->read == read_gzip) inflateEnd(&s->gzip);
+    ZSTD_freeDStream(s->zstd);
+    if (s->fd >= 0) close(s->fd);
+    free(s->path);
+    free(s);
+    *out = NULL;
+}
+
+trine_status byte_source_read(byte_source *s, void *to, size_t bytes, size_t *got) {
+    size_t now = 1;
+    for (*got = 0; *got < bytes && now; *got += now)
+        TRY(s->read(s, (unsigned char *)to + *got, bytes - *got, &now));
+    return TRINE_OK;
+}

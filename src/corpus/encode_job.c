@@ -1,0 +1,160 @@
+/* The work of an encoding thread. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "corpus/job.h"
+#include "corpus/json_lines.h"
+
+typedef struct {
+    job *j;
+    encoder *e;
+    const corpus_settings *s;
+} work;
+
+/* ---- Results ---- */
+
+static trine_status add_ids(job *j, const int32_t *ids, size_t count) {
+    if (!count) return TRINE_OK;
+    TRY(token_list_reserve(&j->ids, count));
+    memcpy(j->ids.ids + j->ids.count, ids, count * sizeof *ids);
+    j->ids.count += count;
+    return TRINE_OK;
+}
+
+static trine_status begin_document(const work *w) {
+    return add_ids(w->j, w->s->before, w->s->before_count);
+}
+
+static trine_status end_document(const work *w) {
+    job *j = w->j;
+    TRY(add_ids(j, w->s->after, w->s->after_count));
+    if (j->end_count == j->end_capacity) {
+        size_t capacity = 2 * j->end_capacity + 16,
+               *ends = realloc(j->ends, capacity * sizeof *ends);
+        CHECK(ends, TRINE_ENOMEM, "no memory for a list of documents");
+        j->ends = ends;
+        j->end_capacity = capacity;
+    }
+    j->ends[j->end_count++] = j->ids.count;
+    j->counts.documents++;
+    return TRINE_OK;
+}
+
+/* The encoder's errors know no file. line: 0: none. */
+static trine_status in_place(trine_status status, const char *name, uint64_t line) {
+    char message[1024], number[32] = "";
+    if (status == TRINE_OK) return TRINE_OK;
+    snprintf(message, sizeof message, "%s", status_message());
+    if (line) snprintf(number, sizeof number, ":%" PRIu64, line);
+    return RAISE(status, "%s%s: %s", name, number, message);
+}
+
+/* ---- Texts ---- */
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static trine_status encode(const work *w, const encode_part *part, bool *holds) {
+    uint64_t before = encoder_replaced(w->e);
+    TRY(encoder_part(w->e, part, &w->j->ids, holds));
+    if (*holds) {
+        w->j->counts.replaced += encoder_replaced(w->e) - before;
+        w->j->counts.bytes += part->cut;
+    }
+    return TRINE_OK;
+}
+
+/* In parts, too, so that the encoder needs no memory for the whole. A part whose cut does not hold is tried again with
+ * twice the bytes. */
+static trine_status encode_text(const work *w, const char *text, size_t bytes) {
+    size_t size = w->s->part;
+    for (size_t at = 0; at < bytes;) {
+        size_t left = bytes - at, cut = left <= size ? left : job_cut(w->e, text + at, left, size);
+        encode_part part = {text + at, least(left, cut + ENCODE_AHEAD), cut, at == 0};
+        bool holds;
+        TRY(encode(w, &part, &holds));
+        if (holds) at += cut;
+        size = holds ? w->s->part : 2 * size;
+    }
+    return TRINE_OK;
+}
+
+static trine_status encode_document(const work *w, const char *text, size_t bytes) {
+    if (!bytes) {
+        w->j->counts.empty++;
+        return TRINE_OK;
+    }
+    TRY(begin_document(w));
+    TRY(encode_text(w, text, bytes));
+    return end_document(w);
+}
+
+static trine_status encode_texts(const work *w) {
+    size_t at = 0;
+    for (size_t i = 0; i < w->j->text_count; i++) {
+        const job_text *t = &w->j->texts[i];
+        TRY(in_place(encode_document(w, w->j->text + at, t->end - at), t->name, 0));
+        at = t->end;
+    }
+    return TRINE_OK;
+}
+
+/* ---- A part of a text ---- */
+
+static trine_status encode_long(const work *w) {
+    job *j = w->j;
+    encode_part part = {j->text, j->bytes, j->cut, j->first};
+    if (j->first) TRY(begin_document(w));
+    TRY(in_place(encode(w, &part, &j->holds), j->name, 0));
+    if (j->holds && j->last) TRY(end_document(w));
+    return TRINE_OK;
+}
+
+/* ---- JSON lines ---- */
+
+static bool is_blank(const char *line, size_t bytes) {
+    size_t at = 0;
+    while (at < bytes && memchr(" \t\r", line[at], 3)) at++;
+    return at == bytes;
+}
+
+/* The text of the line replaces the line. */
+static trine_status encode_line(const work *w, char *line, size_t bytes, uint64_t number) {
+    json_line_value value;
+    if (is_blank(line, bytes)) return TRINE_OK;
+    trine_status status =
+        json_line_text(line, bytes, w->s->key, line, &value, (json_line_place){w->j->name, number});
+    if (status == TRINE_EDATA && w->s->skip_bad) {
+        status_clear();
+        w->j->counts.bad++;
+        return TRINE_OK;
+    }
+    TRY(status);
+    w->j->counts.replaced += value.replaced;
+    return in_place(encode_document(w, line, value.bytes), w->j->name, number);
+}
+
+static trine_status encode_lines(const work *w) {
+    char *line = w->j->text, *end = line + w->j->bytes;
+    for (uint64_t number = w->j->line; line < end; number++) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (!stop) stop = end;
+        TRY(encode_line(w, line, (size_t)(stop - line), number));
+        line = stop + 1;
+    }
+    return TRINE_OK;
+}
+
+void job_encode(job *j, encoder *e, const corpus_settings *s) {
+    const work w = {j, e, s};
+    trine_status status = TRINE_OK;
+    j->ids.count = j->end_count = 0;
+    j->counts = (corpus_counts){0};
+    if (j->kind == JOB_TEXTS) status = encode_texts(&w);
+    if (j->kind == JOB_LINES) status = encode_lines(&w);
+    if (j->kind == JOB_PART) status = encode_long(&w);
+    j->counts.tokens = j->ids.count;
+    job_keep(j, status);
+}

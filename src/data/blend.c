@@ -1,0 +1,226 @@
+#include "data/blend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/rng.h"
+#include "base/status.h"
+
+/* ---- Text ---- */
+
+static const char blanks[] = " \t\n";
+
+/* Copies the next word to `word` (room for the text) without its escapes; false: there is none. */
+static bool next_word(const char **text, char *word) {
+    const char *c = *text + strspn(*text, blanks);
+    bool found = *c;
+    while (*c && !strchr(blanks, *c)) {
+        bool escapes = *c == '\\' && c[1] && (c[1] == '\\' || strchr(blanks, c[1]));
+        c += escapes;
+        *word++ = *c++;
+    }
+    *word = '\0';
+    *text = c;
+    return found;
+}
+
+static int count_words(const char *text, char *word) {
+    int count = 0;
+    while (next_word(&text, word)) count++;
+    return count;
+}
+
+/* Whether the text is weights and paths; `word` has room for it. */
+static bool is_blend(const char *text, char *word) {
+    int count = count_words(text, word);
+    return count > 1 && next_word(&text, word) && shares_is_weight(word);
+}
+
+static trine_status open_source(blend *b, const char *weight, const char *path) {
+    blend_source *s = &b->sources[b->count++];
+    s->weight = strdup(weight);
+    CHECK(s->weight, TRINE_ENOMEM, "no memory for a weight");
+    return tokens_open(&s->tokens, path);
+}
+
+static trine_status open_pairs(blend *b, const char *text, char *word) {
+    char weight[64];
+    while (next_word(&text, word)) {
+        CHECK(shares_is_weight(word) && strlen(word) < sizeof weight, TRINE_EINVAL,
+              "\"%s\" is not a weight; a blend has weights and paths in turn, as in 0.7 'a_*.bin' "
+              "0.3 b.bin, with patterns in quotes",
+              word);
+        snprintf(weight, sizeof weight, "%s", word);
+        CHECK(next_word(&text, word), TRINE_EINVAL,
+              "no path follows the weight %s; a blend has weights and paths in turn", weight);
+        CHECK(b->count < SHARES_MAX, TRINE_EINVAL, "a blend has at most %d sources", SHARES_MAX);
+        TRY(open_source(b, weight, word));
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_text(blend *b, const char *text, char *word) {
+    const char *weights[SHARES_MAX];
+    b->sources = calloc(1 + (size_t)count_words(text, word) / 2, sizeof *b->sources);
+    CHECK(b->sources, TRINE_ENOMEM, "no memory for a blend");
+    TRY(is_blend(text, word) ? open_pairs(b, text, word) : open_source(b, "1", text));
+    for (int i = 0; i < b->count; i++) weights[i] = b->sources[i].weight;
+    return shares_create(&b->shares, b->count, weights);
+}
+
+/* ---- One tokenizer ---- */
+
+static trine_status check_hashes(const blend *b) {
+    uint64_t first = 0, own;
+    const tokens *source = NULL;
+    for (int i = 0; i < b->count; i++) {
+        const tokens *t = b->sources[i].tokens;
+        TRY(tokens_tokenizer(t, &own));
+        if (!own) continue;
+        if (!source) source = t, first = own;
+        CHECK(own == first, TRINE_EDATA,
+              "%s and %s were made by different tokenizers (%016" PRIx64 ", %016" PRIx64 ")",
+              tokens_path(source), tokens_path(t), first, own);
+    }
+    return TRINE_OK;
+}
+
+static trine_status check_vocabularies(const blend *b) {
+    const tokens *source = NULL;
+    for (int i = 0; i < b->count; i++) {
+        const tokens *t = b->sources[i].tokens;
+        uint32_t own = tokens_stated_vocab(t);
+        if (!own) continue;
+        if (!source) source = t;
+        CHECK(own == tokens_stated_vocab(source), TRINE_EDATA,
+              "%s and %s have different vocabularies: %" PRIu32 " and %" PRIu32,
+              tokens_path(source), tokens_path(t), tokens_stated_vocab(source), own);
+    }
+    return TRINE_OK;
+}
+
+uint64_t blend_tokenizer(const blend *b) {
+    uint64_t own, found = 0;
+    for (int i = 0; i < b->count && !found; i++)
+        if (tokens_tokenizer(b->sources[i].tokens, &own) == TRINE_OK) found = own;
+    return found;
+}
+
+trine_status blend_vocab(const blend *b, int *vocab) {
+    int own;
+    *vocab = 0;
+    for (int i = 0; i < b->count; i++) {
+        TRY(tokens_vocab(b->sources[i].tokens, &own));
+        if (own > *vocab) *vocab = own;
+    }
+    return TRINE_OK;
+}
+
+/* ---- Opening ---- */
+
+static trine_status open_all(blend *b, const char *text) {
+    b->text = strdup(text);
+    char *word = malloc(strlen(text) + 1);
+    CHECK(b->text && word, TRINE_ENOMEM, "no memory for a path");
+    trine_status status = open_text(b, text, word);
+    free(word);
+    TRY(status);
+    TRY(check_hashes(b));
+    return check_vocabularies(b);
+}
+
+trine_status blend_open(blend **out, const char *text) {
+    blend *b = *out = calloc(1, sizeof *b);
+    CHECK(b, TRINE_ENOMEM, "no memory for a blend");
+    trine_status status = open_all(b, text);
+    if (status != TRINE_OK) blend_close(out);
+    return status;
+}
+
+void blend_close(blend **b) {
+    if (!*b) return;
+    for (int i = 0; i < (*b)->count; i++) {
+        tokens_close(&(*b)->sources[i].tokens);
+        free((*b)->sources[i].weight);
+    }
+    free((*b)->sources);
+    free((*b)->text);
+    free(*b);
+    *b = NULL;
+}
+
+/* ---- Files ---- */
+
+bool blend_has_file(const blend *b, const char *path) {
+    for (int i = 0; i < b->count; i++)
+        if (tokens_has_file(b->sources[i].tokens, path)) return true;
+    return false;
+}
+
+size_t blend_files(const blend *b) {
+    size_t files = 0;
+    for (int i = 0; i < b->count; i++) files += tokens_files(b->sources[i].tokens);
+    return files;
+}
+
+const char *blend_file(const blend *b, size_t i) {
+    const blend_source *s = b->sources;
+    for (; i >= tokens_files(s->tokens); s++) i -= tokens_files(s->tokens);
+    return tokens_file(s->tokens, i);
+}
+
+/* Of one source it is that of tokens_fingerprint, so that checkpoints without blends compare as before. */
+trine_status blend_fingerprint(const blend *b, tokens_print *all, tokens_print *each) {
+    if (b->count == 1) return tokens_fingerprint(b->sources->tokens, all, each);
+    *all = (tokens_print){0};
+    for (int i = 0; i < b->count; i++) {
+        struct {
+            tokens_print print;
+            uint64_t weight;
+        } one = {.weight = b->shares.weight[i]};
+        TRY(tokens_fingerprint(b->sources[i].tokens, &one.print, each));
+        if (each) each += one.print.files;
+        all->files += one.print.files;
+        all->tokens += one.print.tokens;
+        all->bytes += one.print.bytes;
+        all->hash = XXH3_64bits_withSeed(&one, sizeof one, all->hash);
+    }
+    return TRINE_OK;
+}
+
+/* ---- Samples ---- */
+
+/* Sources of equal size must not be visited in the same order. */
+static uint64_t seed_of(uint64_t seed, int source) {
+    char name[40];
+    if (!source) return seed;
+    snprintf(name, sizeof name, "data.source.%d", source);
+    return rng_key(seed, name);
+}
+
+trine_status blend_order(blend *b, size_t T, uint32_t vocab, uint64_t seed, sampler_order order) {
+    for (int i = 0; i < b->count; i++)
+        TRY(sampler_create(&b->sources[i].sampler, b->sources[i].tokens, T, vocab, seed_of(seed, i),
+                           order));
+    return TRINE_OK;
+}
+
+trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets) {
+    uint64_t own;
+    int i = shares_source(&b->shares, g, &own);
+    return sampler_load(&b->sources[i].sampler, own, inputs, targets);
+}
+
+double blend_epochs(const blend *b, int i, uint64_t n) {
+    return shares_part(&b->shares, i) * (double)n / (double)b->sources[i].sampler.windows;
+}
+
+const char *blend_name(const blend *b, int i, char *text, size_t size) {
+    bool alone = b->count == 1;
+    snprintf(text, size, "%s%s%s", alone ? "" : b->sources[i].weight, alone ? "" : " ",
+             tokens_path(b->sources[i].tokens));
+    return text;
+}

@@ -1,0 +1,66 @@
+/* The samples of a training or a validation: from one source of tokens, or a blend of several by weight.
+ *
+ *   text.bin                         one source: a path, or a glob (tokens.h)
+ *   0.7 a_*.bin 0.3 b_*.bin          a blend: weights and paths in turn, separated by blanks; a backslash before a
+ *                                    blank or a backslash makes it part of a path
+ *
+ * A text is a blend if its first word is a positive number and a second word follows.
+ *
+ * Sample g is a pure function of (seed, g), the same on every layout and after every resume: shares.h says which
+ * source it is from, and sampler.h, with that source's own seed and epochs, which of its windows it is. The first
+ * source, and so the only one, has the seed itself. */
+#ifndef TRINE_DATA_BLEND_H
+#define TRINE_DATA_BLEND_H
+
+#include "data/sampler.h"
+#include "data/shares.h"
+
+typedef struct {
+    char *weight;    /* as the user gave it; "1" for a single source */
+    tokens *tokens;
+    sampler sampler; /* after blend_order */
+} blend_source;
+
+typedef struct blend {
+    char *text; /* as the user gave it */
+    blend_source *sources;
+    int count;
+    share_order shares;
+} blend;
+
+/* Opens all files. *out is owned by the caller, NULL after an error. Errors: TRINE_EINVAL for weights and paths not in
+ * turn; those of tokens_open; TRINE_EDATA names two sources whose tokenizers or stated vocabularies differ. Not
+ * collective. */
+trine_status blend_open(blend **out, const char *text);
+void blend_close(blend **b); /* *b may be NULL */
+
+/* *vocab = the largest of tokens_vocab. Errors: those of tokens_vocab. */
+trine_status blend_vocab(const blend *b, int *vocab);
+
+/* The tokenizer's hash; 0: no file has one. Pure. */
+uint64_t blend_tokenizer(const blend *b);
+
+/* Whether `path` is one of its files, under any name. */
+bool blend_has_file(const blend *b, const char *path);
+
+/* Files of all sources, and the i-th of them. */
+size_t blend_files(const blend *b);
+const char *blend_file(const blend *b, size_t i);
+
+/* As tokens_fingerprint; each has blend_files elements. Of a blend, the weights count as well. */
+trine_status blend_fingerprint(const blend *b, tokens_print *all, tokens_print *each);
+
+/* Makes the samplers. Errors: those of sampler_create. */
+trine_status blend_order(blend *b, size_t T, uint32_t vocab, uint64_t seed, sampler_order order);
+
+/* inputs (T), targets (T) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary. */
+trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets);
+
+/* The epochs of source i in the first n samples, off by less than one sample; 1.5: every window once, and half of
+ * them again. Pure. */
+double blend_epochs(const blend *b, int i, uint64_t n);
+
+/* "0.7 a_*.bin"; a single source is its path alone. Pure. */
+const char *blend_name(const blend *b, int i, char *text, size_t size);
+
+#endif

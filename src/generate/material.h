@@ -1,0 +1,46 @@
+/* What is evaluated: texts, or questions with endings, as token ids. World rank 0 reads files and encodes; the others are
+ * told the ids.
+ *
+ * Memory: the ids on every rank, 4 bytes each; on rank 0 also one file's text at a time, and 8 bytes a token of texts. */
+#ifndef TRINE_GENERATE_MATERIAL_H
+#define TRINE_GENERATE_MATERIAL_H
+
+#include "generate/choices.h"
+#include "generate/codec.h"
+#include "generate/generator.h"
+
+/* A range of tokens: a text; or a question's context with an ending, of which tokens from `first` on are scored. */
+typedef struct {
+    uint64_t begin, count, first;
+    uint64_t group; /* the question */
+} material_part;
+
+/* {0} before; freed by material_free. The ids are those of all parts, one after the other. */
+typedef struct {
+    codec codec; /* on rank 0 */
+    token_list ids;
+    material_part *parts; /* [part_count] */
+    size_t part_count, part_room;
+    uint64_t *bytes; /* (ids.count + 1) of the texts before each token; rank 0 only; NULL: not known */
+    choice_question *questions; /* [question_count]; rank 0 only */
+    size_t question_count;
+} material;
+
+void material_free(material *m);
+
+/* Appends a part. Errors: TRINE_ENOMEM. Not collective. */
+trine_status material_add(material *m, material_part p);
+
+/* The next three for rank 0, in this order. Opens the codec, which must not be CODEC_IDS: TRINE_EDATA. Not collective. */
+trine_status material_open(material *m, const codec_place *from);
+/* Texts of files, each with the tokenizer's template, and their bytes; of all together the first `most` tokens (0: all).
+ * Errors: TRINE_EIO, TRINE_EDATA name the file; TRINE_ENOMEM. Not collective. */
+trine_status material_texts(material *m, const char *const *paths, size_t count, uint64_t most);
+/* The first `limit` questions (0: all) of a file of choices.h, a part for each ending, for sequences of at most
+ * seq_length + 1 tokens: of longer ones the end. Errors: as above, naming the line. Not collective. */
+trine_status material_questions(material *m, const char *path, size_t limit, uint64_t seq_length);
+
+/* Ids and parts of rank 0 on all ranks. Collective over: world. */
+trine_status material_share(trine_generator *g, material *m);
+
+#endif

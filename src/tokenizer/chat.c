@@ -1,0 +1,378 @@
+#include "tokenizer/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/input.h"
+#include "base/json.h"
+#include "base/status.h"
+
+enum { SIGNS = 5, FILE_MOST = 1 << 24 };
+
+typedef enum { AS_IT_IS, TRIMMED } chat_space; /* of a message's text */
+typedef enum { KEPT, DROPPED } chat_thinking;  /* of an earlier answer: up to </think> */
+
+struct chat_template {
+    const char *name;
+    /* In the template without white space: what must be there, and what must not. */
+    const char *signs[SIGNS], *absent[SIGNS];
+    /* In the template as it is: pieces that must be there, as it writes them. */
+    const char *pieces[SIGNS];
+    const char *begin; /* of the conversation */
+    const char *before[CHAT_ROLES], *after;
+    const char *system; /* the default system message; NULL: none */
+    const char *answer; /* what begins an answer */
+    const char *end;    /* the token that ends it */
+    chat_space space;
+    chat_thinking thinking;
+};
+
+#define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define LLAMA                                                                                      \
+    .begin = "<|begin_of_text|>", .after = "<|eot_id|>", .answer = HEADER("assistant"),            \
+    .end = "<|eot_id|>", .space = TRIMMED
+#define LLAMA_SIGN                                                                                 \
+    "'<|start_header_id|>'+message['role']+'<|end_header_id|>'+message['content']|trim+'<|eot_id|" \
+    ">'"
+#define LLAMA_DATED "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+#define LLAMA_DATED_PIECES                                                                         \
+    {                                                                                              \
+        HEADER("system"), "\"Cutting Knowledge Date: December 2023\n\"",                           \
+            "\"Today Date: \" + date_string + \"\n\n\"", "\"26 Jul 2024\"", HEADER("assistant")    \
+    }
+#define CHATML                                                                                     \
+    .begin = "",                                                                                   \
+    .before = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},           \
+    .after = "<|im_end|>\n", .answer = "<|im_start|>assistant\n", .end = "<|im_end|>"
+#define CHATML_LOOP                                                                                \
+    "{{'<|im_start|>'+message['role']+''+message['content']+'<|im_end|>'+''}}{%endfor%}"
+#define CHATML_DEFAULT(text) "<|im_start|>system\n" text "<|im_end|>\n"
+
+static const chat_template templates[] = {
+    {.name = "Llama 3",
+     LLAMA,
+     .signs = {LLAMA_SIGN, "bos_token+content"},
+     .absent = {"system", "tool", "Date"},
+     .pieces = {"<|end_header_id|>\n\n", HEADER("assistant"), "<|eot_id|>"},
+     .before = {HEADER("system"), HEADER("user"), HEADER("assistant")}},
+    {.name = "Llama 3.1",
+     LLAMA,
+     .signs = {LLAMA_SIGN, "{{-bos_token}}", "{{-system_message}}{{-\"<|eot_id|>\"}}"},
+     .absent = {"strftime_now"},
+     .pieces = LLAMA_DATED_PIECES,
+     .before = {HEADER("system") LLAMA_DATED, HEADER("user"), HEADER("assistant")},
+     .system = ""},
+    {.name = "Llama 3.2",
+     LLAMA,
+     .signs = {LLAMA_SIGN, "{{-bos_token}}", "{{-system_message}}{{-\"<|eot_id|>\"}}",
+               "strftime_now(\"%d%b%Y\")"},
+     .pieces = LLAMA_DATED_PIECES,
+     .before = {HEADER("system") LLAMA_DATED, HEADER("user"), HEADER("assistant")},
+     .system = ""},
+    {.name = "Qwen2",
+     CHATML,
+     .signs = {CHATML_LOOP, "{%ifloop.firstandmessages[0]['role']!='system'%}"},
+     .absent = {"SmolLM", "tools", "vision"},
+     .pieces = {CHATML_DEFAULT("You are a helpful assistant."),
+                "'\n' + message['content'] + '<|im_end|>' + '\n'", "<|im_start|>assistant\n"},
+     .system = "You are a helpful assistant."},
+    {.name = "SmolLM2",
+     CHATML,
+     .signs = {CHATML_LOOP, "{%ifloop.firstandmessages[0]['role']!='system'%}", "SmolLM"},
+     .absent = {"tools", "vision"},
+     .pieces = {CHATML_DEFAULT(
+                    "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+                "'\n' + message['content'] + '<|im_end|>' + '\n'", "<|im_start|>assistant\n"},
+     .system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
+    {.name = "Qwen2.5",
+     CHATML,
+     .signs = {"{{-'<|im_start|>system'+messages[0]['content']+'<|im_end|>'}}",
+               "{{-'<|im_start|>'+message.role+''+message.content+'<|im_end|>'+''}}", "tools",
+               "YouareQwen"},
+     .absent = {"think", "vision"},
+     .pieces = {CHATML_DEFAULT(
+                    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+                "'<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n'",
+                "'\n' + message.content + '<|im_end|>' + '\n'", "'<|im_start|>assistant\n'"},
+     .system = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
+    {.name = "Qwen3",
+     CHATML,
+     .signs = {"{{-'<|im_start|>system'+messages[0].content+'<|im_end|>'}}",
+               "{%-ifloop.index0>ns.last_query_index%}", "content.split('</think>')[-1].lstrip(''",
+               "{%-ifadd_generation_prompt%}{{-'<|im_start|>assistant'}}{%-ifenable_thinkingis"
+               "definedandenable_thinkingisfalse%}{{-'<think></think>'}}{%-endif%}{%-endif%}"},
+     .absent = {"vision"},
+     .pieces = {"'<|im_start|>system\n' + messages[0].content + '<|im_end|>\n'",
+                "'<|im_start|>' + message.role + '\n' + content",
+                "content.split('</think>')[-1].lstrip('\n')", "<|im_start|>assistant\n"},
+     .thinking = DROPPED},
+    {.name = "Qwen3 of 2507",
+     CHATML,
+     .signs = {"{{-'<|im_start|>system'+messages[0].content+'<|im_end|>'}}",
+               "{{-'<|im_start|>'+message.role+''+content+'<|im_end|>'+''}}",
+               "{%-ifadd_generation_prompt%}{{-'<|im_start|>assistant'}}{%-endif%}"},
+     .absent = {"think", "vision", "YouareQwen"},
+     .pieces = {"'<|im_start|>system\n' + messages[0].content + '<|im_end|>\n'",
+                "'<|im_start|>' + message.role + '\n' + content + '<|im_end|>' + '\n'",
+                "'<|im_start|>assistant\n'"}},
+};
+
+#define ROWS (sizeof templates / sizeof *templates)
+
+const char *chat_name(const chat_template *t) {
+    return t->name;
+}
+
+/* ---- Recognition ---- */
+
+/* A copy in which the escape \n is a line break; owned by the caller. NULL: no memory. */
+static char *unescaped(const char *text) {
+    char *copy = malloc(strlen(text) + 1), *to = copy;
+    for (; copy && *text; text++) {
+        bool line = text[0] == '\\' && text[1] == 'n';
+        *to++ = line ? '\n' : *text;
+        text += line;
+    }
+    if (copy) *to = '\0';
+    return copy;
+}
+
+/* A copy without white space. */
+static char *squeezed(const char *text) {
+    char *copy = malloc(strlen(text) + 1), *to = copy;
+    for (; copy && *text; text++)
+        if (!strchr(" \t\r\n", *text)) *to++ = *text;
+    if (copy) *to = '\0';
+    return copy;
+}
+
+/* The first of `wanted` that is not in the text; NULL: all are. */
+static const char *missing(const char *text, const char *const wanted[SIGNS]) {
+    for (int i = 0; i < SIGNS && wanted[i]; i++)
+        if (!strstr(text, wanted[i])) return wanted[i];
+    return NULL;
+}
+
+static bool has_any(const char *text, const char *const unwanted[SIGNS]) {
+    for (int i = 0; i < SIGNS && unwanted[i]; i++)
+        if (strstr(text, unwanted[i])) return true;
+    return false;
+}
+
+/* What a template that is not known looks like. */
+static const char *kind_of(const char *text) {
+    static const char *const kinds[][2] = {
+        {"<|im_start|>", "ChatML (<|im_start|>), of another model"},
+        {"<|start_header_id|>", "Llama 3's (<|start_header_id|>), of another model or changed"},
+        {"[INST]", "Mistral's or Llama 2's ([INST])"},
+        {"<start_of_turn>", "Gemma's (<start_of_turn>)"},
+        {"<|start_of_role|>", "Granite's (<|start_of_role|>)"},
+        {"<|channel|>", "gpt-oss's (<|channel|>)"},
+        {"<|user|>", "one with <|user|> (Phi-3, Zephyr, GLM)"},
+        {"<|START_OF_TURN_TOKEN|>", "Cohere's (<|START_OF_TURN_TOKEN|>)"},
+        {"\xef\xbd\x9cUser\xef\xbd\x9c", "DeepSeek's"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strstr(text, kinds[i][0])) return kinds[i][1];
+    return "none that Trine can name";
+}
+
+static trine_status refuse(const char *text, const char *path) {
+    char names[256] = "";
+    for (size_t i = 0, used = 0; i < ROWS; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                                 templates[i].name);
+    return RAISE(TRINE_EUNSUPPORTED,
+                 "%s: the chat template is %s; known are those of %s. Write the text of the prompt "
+                 "without --chat",
+                 path, kind_of(text), names);
+}
+
+static trine_status recognise(const chat_template **t, const char *text, const char *bare,
+                              const char *path) {
+    for (size_t i = 0; i < ROWS; i++) {
+        const chat_template *row = &templates[i];
+        if (missing(bare, row->signs) || has_any(bare, row->absent)) continue;
+        const char *piece = missing(text, row->pieces);
+        CHECK(!piece, TRINE_EUNSUPPORTED,
+              "%s: the chat template is like that of %s, but has no \"%s\"; write the text of the "
+              "prompt without --chat",
+              path, row->name, piece);
+        *t = row;
+        return TRINE_OK;
+    }
+    return refuse(text, path);
+}
+
+trine_status chat_recognise(const chat_template **t, const char *text, const char *path) {
+    *t = NULL;
+    char *plain = unescaped(text), *bare = plain ? squeezed(plain) : NULL;
+    trine_status status = bare ? recognise(t, plain, bare, path)
+                               : RAISE(TRINE_ENOMEM, "%s: no memory for the chat template", path);
+    free(plain);
+    free(bare);
+    return status;
+}
+
+/* ---- Files ---- */
+
+/* The text of chat_template: a string, or a list of names and texts. NULL: none. */
+static const char *template_in(const cJSON *config) {
+    const cJSON *item = json_member(config, "chat_template"), *one;
+    if (!cJSON_IsArray(item)) return json_text(item);
+    cJSON_ArrayForEach(one, item) {
+        const char *name = json_text(json_member(one, "name"));
+        if (name && !strcmp(name, "default")) return json_text(json_member(one, "template"));
+    }
+    return NULL;
+}
+
+static trine_status open_config(const chat_template **t, const char *path) {
+    char *text;
+    size_t bytes;
+    cJSON *root = NULL;
+    TRY(input_text(&text, &bytes, FILE_MOST, path));
+    trine_status status = json_read(&root, text, bytes, path);
+    free(text);
+    TRY(status);
+    const char *jinja = template_in(root);
+    status = jinja ? chat_recognise(t, jinja, path)
+                   : RAISE(TRINE_EDATA,
+                           "%s: no chat_template; the model is not one for chats, or "
+                           "write the text of the prompt without --chat",
+                           path);
+    cJSON_Delete(root);
+    return status;
+}
+
+static trine_status open_jinja(const chat_template **t, const char *path) {
+    char *text;
+    size_t bytes;
+    TRY(input_text(&text, &bytes, FILE_MOST, path));
+    text[bytes] = '\0';
+    trine_status status = chat_recognise(t, text, path);
+    free(text);
+    return status;
+}
+
+trine_status chat_open(const chat_template **t, const char *folder) {
+    char path[4096];
+    *t = NULL;
+    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
+    if (access(path, F_OK) == 0) return open_jinja(t, path);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
+    CHECK(access(path, F_OK) == 0, TRINE_EDATA,
+          "%s has neither chat_template.jinja nor tokenizer_config.json: no chat template", folder);
+    return open_config(t, path);
+}
+
+/* ---- Writing ---- */
+
+typedef struct {
+    char *bytes; /* owned */
+    size_t used, capacity;
+} growing;
+
+static trine_status append(growing *g, const char *text, size_t bytes) {
+    if (g->used + bytes + 1 > g->capacity) {
+        size_t capacity = 2 * (g->used + bytes) + 64;
+        char *grown = realloc(g->bytes, capacity);
+        CHECK(grown, TRINE_ENOMEM, "no memory for a conversation of %zu bytes", g->used + bytes);
+        g->bytes = grown;
+        g->capacity = capacity;
+    }
+    memcpy(g->bytes + g->used, text, bytes);
+    g->bytes[g->used += bytes] = '\0';
+    return TRINE_OK;
+}
+
+/* Where a conversation goes: to a text, or through an encoder. */
+typedef struct {
+    growing run; /* text since the last special token */
+    const chat_template *t;
+    const tokenizer *tok; /* NULL: to a text, which is all in the run */
+    encoder *e;
+    token_list *out;
+} chat_writer;
+
+static trine_status end_run(chat_writer *w) {
+    if (!w->run.used) return TRINE_OK;
+    TRY(encoder_text(w->e, w->run.bytes, w->run.used, ENCODE_PLAIN, w->out));
+    w->run.used = 0;
+    return TRINE_OK;
+}
+
+static trine_status write_special(chat_writer *w, const char *token, size_t bytes) {
+    char name[64];
+    if (!w->tok) return append(&w->run, token, bytes);
+    snprintf(name, sizeof name, "%.*s", (int)bytes, token);
+    int32_t id = tokenizer_id(w->tok, name);
+    CHECK(id >= 0, TRINE_EDATA, "%s: has no token %s, which the chat template of %s writes",
+          tokenizer_path(w->tok), name, w->t->name);
+    TRY(end_run(w));
+    TRY(token_list_reserve(w->out, 1));
+    w->out->ids[w->out->count++] = id;
+    return TRINE_OK;
+}
+
+/* A piece of the row: what stands in <| |> is a special token. */
+static trine_status write_piece(chat_writer *w, const char *text) {
+    while (*text) {
+        const char *begin = strstr(text, "<|"), *end = begin ? strstr(begin, "|>") : NULL;
+        if (!end) return append(&w->run, text, strlen(text));
+        TRY(append(&w->run, text, (size_t)(begin - text)));
+        text = end + 2;
+        TRY(write_special(w, begin, (size_t)(text - begin)));
+    }
+    return TRINE_OK;
+}
+
+/* What Python's str.strip removes, of ASCII. */
+static bool is_space(char c) {
+    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');
+}
+
+static trine_status write_message(chat_writer *w, const chat_message *m) {
+    const char *text = m->text, *end;
+    if (w->t->thinking == DROPPED && m->role == CHAT_ASSISTANT)
+        for (const char *at = text; (at = strstr(at, "</think>")) != NULL;)
+            for (text = at += strlen("</think>"); *text == '\n';) text++;
+    end = text + strlen(text);
+    while (w->t->space == TRIMMED && is_space(*text)) text++;
+    while (w->t->space == TRIMMED && end > text && is_space(end[-1])) end--;
+    TRY(write_piece(w, w->t->before[m->role]));
+    TRY(append(&w->run, text, (size_t)(end - text)));
+    return write_piece(w, w->t->after);
+}
+
+static trine_status write_all(chat_writer *w, const chat_message *messages, size_t count) {
+    TRY(write_piece(w, w->t->begin));
+    if (w->t->system && (!count || messages[0].role != CHAT_SYSTEM))
+        TRY(write_message(w, &(chat_message){CHAT_SYSTEM, w->t->system}));
+    for (size_t i = 0; i < count; i++) TRY(write_message(w, &messages[i]));
+    return write_piece(w, w->t->answer);
+}
+
+trine_status chat_text(const chat_template *t, const chat_message *messages, size_t count,
+                       char **text) {
+    chat_writer w = {.t = t};
+    trine_status status = write_all(&w, messages, count);
+    if (status != TRINE_OK) free(w.run.bytes);
+    *text = status == TRINE_OK ? w.run.bytes : NULL;
+    return status;
+}
+
+trine_status chat_encode(const chat_template *t, const tokenizer *tok, encoder *e,
+                         const chat_message *messages, size_t count, token_list *out) {
+    chat_writer w = {.t = t, .tok = tok, .e = e, .out = out};
+    trine_status status = write_all(&w, messages, count);
+    if (status == TRINE_OK) status = end_run(&w);
+    free(w.run.bytes);
+    return status;
+}
+
+int32_t chat_end(const chat_template *t, const tokenizer *tok) {
+    return tokenizer_id(tok, t->end);
+}

@@ -1,0 +1,122 @@
+#!/bin/sh
+# trine-eval on a checkpoint of train_gpt: texts, token files and questions, every layout, and one message for each
+# error in its input.
+. tests/lib.sh
+
+text=$dir/text saved=$dir/saved
+
+# evaluates RANKS ARGUMENTS...: run_ranks of trine-eval; the result of --json is in $dir/json
+evaluates() {
+    ranks=$1
+    shift
+    run_ranks "$ranks" "$BUILD/trine-eval" "$saved" --threads 1 "$@"
+    cp "$dir/out" "$dir/json"
+}
+
+# refused RANKS TEXT NAME ARGUMENTS...: one message with TEXT, and no standard output
+refused() {
+    ranks=$1 words=$2 name=$3
+    shift 3
+    evaluates "$ranks" "$@"
+    messages 1 && says 1 "$words" && ended && [ ! -s "$dir/out" ]
+    result $? "$name"
+}
+
+yes "the cat sat." | head -400 | tr '\n' ' ' >"$text"
+head -c 700 "$text" >"$dir/part"
+"$BUILD/trine-tokens" --val-fraction 0 --out "$dir/all" "$text" >"$dir/out" &&
+    "$BUILD/trine-tokens" --val-fraction 0 --out "$dir/some" "$dir/part" >"$dir/out"
+result $? "token files"
+job 0 --data-path "$dir/all_train.bin" --train-iters 40 --lr 1e-2 --save "$saved"
+[ "$status" -eq 0 ]
+result $? "a model is trained and saved"
+
+# ---- Texts
+
+# 700 bytes in windows of 16: 43 of 16 tokens and one of 12, of which the first is not scored.
+evaluates 0 --text "$dir/part" --json
+[ "$status" -eq 0 ] && holds '$j->{tokens} == 700 && $j->{scored_tokens} == 656 && $j->{windows} == 44 &&
+    $j->{bytes} == 656 && $j->{nats} > 1 && $j->{perplexity} < 20 && near($j->{nats_per_token}, $j->{nats} / 656) &&
+    near($j->{perplexity}, exp($j->{nats_per_token})) && near($j->{bits_per_byte}, $j->{nats} / log(2) / 656)'
+result $? "a text: perplexity and bits per byte"
+cp "$dir/json" "$dir/alone"
+
+evaluates 0 --text "$dir/part"
+[ "$status" -eq 0 ] && prints 1 "700, of which 656 scored in 44 windows of 16, stride 16" && prints 1 "of 656 bytes"
+result $? "the same for people"
+
+evaluates 0 --data "$dir/some_train.bin" --json
+[ "$status" -eq 0 ] && [ "$(grep -o '"nats":[^,]*' "$dir/json")" = "$(grep -o '"nats":[^,]*' "$dir/alone")" ] &&
+    holds '!exists $j->{bytes} && $j->{task} eq "data"'
+result $? "a token file of the same text has the same nats"
+
+# Stages and replicas change no bit; over tp sums have another order.
+for layout in "2 --pp 2" "2 --dp 2" "4 --dp 2 --pp 2"; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    evaluates $layout --text "$dir/part" --json
+    [ "$status" -eq 0 ] && cmp "$dir/json" "$dir/alone"
+    result $? "the same bits with layout $layout"
+done
+nats=$(grep -o '"nats":[^,]*' "$dir/alone" | cut -d: -f2)
+for layout in "2 --tp 2" "4 --tp 2 --pp 2"; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    evaluates $layout --text "$dir/part" --json
+    [ "$status" -eq 0 ] && holds "near(\$j->{nats}, $nats, 1e-6) && \$j->{scored_tokens} == 656"
+    result $? "the same result with layout $layout"
+done
+
+evaluates 0 --text "$dir/part" --seq-length 8 --stride 3 --json
+[ "$status" -eq 0 ] && holds '$j->{scored_tokens} == 699 && $j->{windows} == 232 && $j->{bytes} == 699'
+result $? "overlapping windows score every token but the first"
+
+evaluates 0 --text "$dir/part" "$dir/part" --text "$dir/part" --max-tokens 1500 --json
+[ "$status" -eq 0 ] && holds "\$j->{tokens} == 1500 && \$j->{windows} == 95 && \$j->{nats} > 2 * $nats"
+result $? "several texts, up to --max-tokens"
+
+# ---- Questions. An ending that begins like a shorter one is less likely than it, but more so a character.
+
+cat >"$dir/questions" <<'QUESTIONS'
+{"ctx": "the cat sat. the", "endings": ["cat", "dog"], "label": 0}
+
+{"activity_label": "the cat", "ctx_a": "sat.", "ctx_b": "the", "endings": ["cat", "dog"], "label": "1"}
+{"ctx": "the", "endings": ["x", "xat sat. the"], "label": 1}
+QUESTIONS
+for layout in 0 "2 --dp 2" "2 --tp 2" "2 --pp 2"; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    evaluates $layout --choices "$dir/questions" --seq-length 16 --json
+    [ "$status" -eq 0 ] && holds '$j->{questions} == 3 && near($j->{acc}, 1 / 3) && near($j->{acc_norm}, 2 / 3) &&
+        near($j->{acc_stderr}, 1 / 3) && near($j->{acc_norm_stderr}, 1 / 3)'
+    result $? "questions with layout $layout"
+done
+evaluates 0 --choices "$dir/questions" --limit 1
+[ "$status" -eq 0 ] && prints 1 "acc            1.0000, standard error 0.0000"
+result $? "the first question only, for people"
+
+# ---- Errors
+
+refused 0 "expected one of --text, --data and --choices, got 0" "no task"
+refused 2 "expected one of --text, --data and --choices, got 2" "two tasks" --text "$text" --data "$dir/all_train.bin"
+refused 0 "$dir/none: " "a missing text" --text "$dir/none"
+: >"$dir/empty"
+refused 0 "$dir/empty: no text" "an empty text" --text "$dir/empty"
+refused 2 "$dir/none.bin" "a missing token file" --data "$dir/none.bin" --dp 2
+refused 0 "--stride 17: must be at most the window's 16 tokens" "a stride beyond the window" --text "$text" --stride 17
+refused 2 "--seq-length 17: the model has 16 learned positions" "a window beyond the positions" --text "$text" \
+    --seq-length 17
+refused 3 "dp 2 x tp 1 x pp 1: must be the number of ranks, which is 3" "too few replicas" --text "$text" --dp 2
+echo '{"ctx": "a", "endings": ["b"], "label": 0}' >>"$dir/questions"
+refused 2 "$dir/questions:5: 1 endings; at least 2 are needed" "a bad line" --choices "$dir/questions"
+printf '{"ctx": "[x]", "endings": ["b", "c"], "label": 0}\n' >"$dir/questions"
+refused 0 "$dir/questions:1: ending 0: the context has no tokens" "no context" --choices "$dir/questions"
+token_file "$data" 20240520 1 64 64
+printf '\054\001' | dd of="$data" bs=1 seek=12 conv=notrunc status=none
+refused 0 "$data has a vocabulary of 300 tokens, but the model's has 256" "a file for another model" --data "$data"
+job 0 --data-path "$dir/all_train.bin" --vocab-size 300 --train-iters 1 --save "$dir/other"
+saved=$dir/other
+refused 2 "has no tokenizer, and the vocabulary of 300 tokens is not the 256 bytes" "text without a tokenizer" \
+    --text "$text"
+run sh -c '"$0" "$@" >/dev/full' "$BUILD/trine-eval" --help
+disk_full
+result $? "--help to a full disk"
+
+done_testing

@@ -1,0 +1,476 @@
+/* trine-eval: perplexity of texts, and choices among endings, under a checkpoint or a Hugging Face folder.
+ *
+ *     trine-eval run --text book.txt more.txt
+ *     mpirun -np 4 trine-eval smollm2 --data "corpus/val_*.bin" --tp 2 --dp 2
+ *     trine-eval smollm2 --choices hellaswag_val.jsonl --json
+ *
+ * World rank 0 reads and encodes texts and questions, and tells the others the ids; token files are read by every
+ * rank. The results are on standard output; everything else goes to standard error. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/options.h"
+#include "base/output.h"
+#include "base/status.h"
+#include "comm/api/alike.h"
+#include "data/tokens.h"
+#include "generate/evaluate.h"
+#include "generate/material.h"
+
+#define TRANSPORT_NAME(name, text) text,
+static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
+
+typedef struct {
+    const char *path, *data, *choices, *tokenizer;
+    option_list text;
+    const char **texts; /* [text_count]; owned */
+    size_t text_count;
+    int stride, limit;
+    uint64_t max_tokens;
+    trine_generate_config config;
+    bool bf16, fp16, json, help;
+} settings;
+
+static settings default_settings(void) {
+    settings s = {.config = trine_generate_config_default()};
+    s.config.layout.dp = 0;
+    return s;
+}
+
+/* ---- The command line ---- */
+
+#define ROWS 25
+
+static size_t task_rows(option *rows, settings *s) {
+    const option own[] = {
+        OPTION_HEADING("Task"),
+        OPTION_LIST("text", NULL, &s->text, "FILE",
+                    "perplexity and bits per byte of texts; may be given several times, and "
+                    "arguments after PATH are further texts"),
+        OPTION_STRING("data", NULL, &s->data, "FILE",
+                      "perplexity of a token file, or of several (a glob)"),
+        OPTION_STRING("choices", NULL, &s->choices, "FILE",
+                      "accuracy on questions with several endings, a JSON object a line: "
+                      "HellaSwag's form"),
+        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
+                      "tokenizer.json or its folder; default: that of the model's folder; a "
+                      "vocabulary of 256 without one is bytes"),
+        OPTION_INT("seq-length", NULL, &s->config.seq_length, "N", 0, INT_MAX,
+                   "tokens of a window, at most the model's positions; 0: the model's, but at most "
+                   "4096"),
+        OPTION_INT("stride", NULL, &s->stride, "N", 0, INT_MAX,
+                   "tokens from the begin of a window to the next; with fewer than --seq-length "
+                   "only tokens that no earlier window has count; 0: --seq-length"),
+        OPTION_U64("max-tokens", NULL, &s->max_tokens, "N",
+                   "evaluate only the first N tokens of texts and token files; 0: all"),
+        OPTION_INT("limit", NULL, &s->limit, "N", 0, INT_MAX,
+                   "evaluate only the first N questions; 0: all"),
+        OPTION_FLAG("json", NULL, &s->json, "print the results as a JSON object"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+static size_t run_rows(option *rows, settings *s) {
+    trine_generate_config *c = &s->config;
+    const option own[] = {
+        OPTION_HEADING("Execution"),
+        OPTION_INT("dp", "data-parallel-size", &c->layout.dp, "N", 0, INT_MAX,
+                   "replicas of the model, which evaluate different windows or questions; 0: "
+                   "ranks / (tp x pp)"),
+        OPTION_INT("tp", "tensor-model-parallel-size", &c->layout.tp, "N", 1, INT_MAX,
+                   "tensor-parallel ranks"),
+        OPTION_INT("pp", "pipeline-model-parallel-size", &c->layout.pp, "N", 1, INT_MAX,
+                   "pipeline stages"),
+        OPTION_STRING("device", NULL, &c->device, "NAME", "cpu, ref (plain loops) or cuda"),
+        OPTION_FLAG("bf16", NULL, &s->bf16,
+                    "bf16 weights and activations, whatever the type in the files"),
+        OPTION_FLAG("fp16", NULL, &s->fp16,
+                    "fp16 weights and activations, whatever the type in the files"),
+        OPTION_FLAG("tf32", NULL, &c->tf32,
+                    "cuda: use TF32 for matrix products; faster, less accurate"),
+        OPTION_STRING("cuda-library", NULL, &c->cuda_library, "FILE",
+                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
+        OPTION_INT("threads", NULL, &c->threads, "N", 0, INT_MAX,
+                   "threads per rank; 0: from the affinity mask and the ranks of the node"),
+        OPTION_CHOICE("transport", NULL, &c->transport, transport_names,
+                      "how ranks communicate; see train_gpt --help"),
+        OPTION_DOUBLE("timeout", NULL, &c->timeout, "SECONDS", 0, INFINITY,
+                      "abort the job when a rank has waited this long; 0: never"),
+        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
+    };
+    memcpy(rows, own, sizeof own);
+    return sizeof own / sizeof *own;
+}
+
+/* The files of --text and those after PATH. */
+static trine_status list_texts(settings *s, const char **more, size_t count) {
+    s->texts = calloc(s->text.count + count + 1, sizeof *s->texts);
+    CHECK(s->texts, TRINE_ENOMEM, "no memory for the names of %zu texts", count);
+    for (size_t i = 0; i < s->text.count; i++) s->texts[s->text_count++] = s->text.texts[i];
+    for (size_t i = 0; i < count; i++) s->texts[s->text_count++] = more[i];
+    return TRINE_OK;
+}
+
+/* Checks of combinations of options. */
+static trine_status check_settings(settings *s, const char **arguments, int count) {
+    int tasks = (s->text.count > 0) + !!s->data + !!s->choices;
+    CHECK(count > 0, TRINE_EINVAL,
+          "expected a PATH, a checkpoint or a Hugging Face folder (see --help)");
+    CHECK(tasks == 1, TRINE_EINVAL, "expected one of --text, --data and --choices, got %d", tasks);
+    CHECK(count == 1 || s->text.count, TRINE_EINVAL,
+          "expected one PATH, got %d; only --text takes several files", count);
+    CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
+    s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
+    s->path = arguments[0];
+    return list_texts(s, arguments + 1, (size_t)count - 1);
+}
+
+static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
+    int count = 0;
+    option rows[ROWS];
+    size_t used = task_rows(rows, s);
+    used += run_rows(rows + used, s);
+    ASSERT(used <= ROWS);
+    const options o = {
+        .program = "trine-eval",
+        .usage = "PATH --text FILE... | --data FILE | --choices FILE [options]",
+        .about = "Evaluate the model at PATH: a checkpoint, a folder of checkpoints (the newest "
+                 "complete one), or a Hugging Face folder. Runs alone, or under mpirun with dp x "
+                 "tp x pp ranks.",
+        .summary = "perplexity of texts, and accuracy of choices, under a model",
+        .rows = rows,
+        .count = used,
+        .arguments = arguments,
+        .argument_count = &count,
+    };
+    trine_status status = options_parse(&o, argc, argv);
+    if (s->help) { /* --help takes precedence over other errors */
+        status_clear();
+        *s = default_settings();
+        options_help(stdout, &o);
+        s->help = true;
+        return TRINE_OK;
+    }
+    TRY(status);
+    return check_settings(s, arguments, count);
+}
+
+/* ---- What is evaluated ---- */
+
+/* Refuses tokens that another tokenizer than the model's made. A tokenizer that cannot be read proves nothing. */
+static trine_status check_maker(const settings *s, const tokens *data, const char *folder,
+                                int vocab) {
+    codec c;
+    uint64_t maker;
+    const codec_place from = {s->tokenizer, folder, s->path, vocab};
+    TRY(tokens_tokenizer(data, &maker));
+    if (!maker) return TRINE_OK;
+    if (codec_open(&c, &from) != TRINE_OK) return status_clear(), TRINE_OK;
+    bool same = !c.tok || codec_hash(&c) == maker;
+    codec_close(&c);
+    CHECK(same, TRINE_EDATA, "%s: its tokens were made by another tokenizer than that of %s",
+          s->data, s->path);
+    return TRINE_OK;
+}
+
+/* Token files, on every rank. */
+static trine_status open_data(material *m, tokens **data, const settings *s, const char *folder,
+                              int vocab) {
+    int own;
+    TRY(tokens_open(data, s->data));
+    TRY(tokens_vocab(*data, &own));
+    CHECK(own <= vocab, TRINE_EDATA,
+          "%s has a vocabulary of %d tokens, but the model's has %d; it was made for another model",
+          s->data, own, vocab);
+    TRY(check_maker(s, *data, folder, vocab));
+    uint64_t count = tokens_count(*data);
+    if (s->max_tokens && count > s->max_tokens) count = s->max_tokens;
+    return material_add(m, (material_part){.count = count});
+}
+
+/* On rank 0. */
+static trine_status read_files(material *m, const settings *s, const trine_generator *g) {
+    const codec_place from = {s->tokenizer, trine_generator_path(g), s->path,
+                              trine_generator_model(g)->vocab_size};
+    TRY(material_open(m, &from));
+    if (s->choices)
+        return material_questions(m, s->choices, (size_t)s->limit,
+                                  (uint64_t)trine_generator_seq_length(g));
+    return material_texts(m, s->texts, s->text_count, s->max_tokens);
+}
+
+/* Collective over: world. */
+static trine_status load(material *m, tokens **data, const settings *s, trine_generator *g) {
+    trine_status status = TRINE_OK;
+    if (s->data)
+        status =
+            open_data(m, data, s, trine_generator_path(g), trine_generator_model(g)->vocab_size);
+    else if (trine_world_rank(g->world) == 0)
+        status = read_files(m, s, g);
+    TRY(trine_world_agree(g->world, status_user(status)));
+    return s->data ? TRINE_OK : material_share(g, m);
+}
+
+/* ---- The evaluation ---- */
+
+/* The job: windows over texts, or the parts themselves. */
+typedef struct {
+    const material *m;
+    const tokens *data;       /* NULL: the ids of the material */
+    evaluate_window *windows; /* owned; NULL: parts */
+    size_t count;
+    int32_t *ids; /* owned: a window of a token file */
+    uint32_t vocab;
+    const char *what; /* "windows" */
+    bool shows;       /* progress */
+    uint64_t shown;   /* when */
+} work;
+
+static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
+    work *w = from;
+    if (!w->windows) {
+        const material_part *p = &w->m->parts[i];
+        *s = (evaluate_sequence){w->m->ids.ids + p->begin, (int)p->count, (int)p->first};
+        return TRINE_OK;
+    }
+    const evaluate_window *x = &w->windows[i];
+    *s = (evaluate_sequence){w->data ? w->ids : w->m->ids.ids + x->begin, x->count, x->first};
+    if (!w->data) return TRINE_OK;
+    return tokens_read(w->data, x->begin, (size_t)x->count, w->ids, w->vocab);
+}
+
+static void show_progress(void *from, size_t i) {
+    work *w = from;
+    uint64_t now = clock_ns();
+    if (!w->shows || (i + 1 < w->count && now - w->shown < 500000000)) return;
+    w->shown = now;
+    fprintf(stderr, "\rtrine-eval: %zu of %zu %s%s", i + 1, w->count, w->what,
+            i + 1 < w->count ? "" : "\n");
+    fflush(stderr);
+}
+
+static trine_status make_windows(work *w, evaluate_cut cut) {
+    for (size_t p = 0; p < w->m->part_count; p++)
+        w->count += (size_t)evaluate_windows(cut, w->m->parts[p].count);
+    w->windows = malloc((w->count + 1) * sizeof *w->windows);
+    w->ids = malloc((size_t)cut.length * sizeof *w->ids);
+    CHECK(w->windows && w->ids, TRINE_ENOMEM, "no memory for %zu windows", w->count);
+    for (size_t p = 0, at = 0; p < w->m->part_count; p++) {
+        uint64_t count = w->m->parts[p].count, own = evaluate_windows(cut, count);
+        for (uint64_t i = 0; i < own; i++) {
+            w->windows[at] = evaluate_window_at(cut, count, i);
+            w->windows[at++].begin += w->m->parts[p].begin;
+        }
+    }
+    return TRINE_OK;
+}
+
+static size_t *groups_of(const material *m) {
+    size_t *groups = malloc((m->part_count + 1) * sizeof *groups);
+    for (size_t i = 0; groups && i < m->part_count; i++) groups[i] = (size_t)m->parts[i].group;
+    return groups;
+}
+
+/* *nats: of each sequence, owned by the caller. An error aborts the job. Collective over: world. */
+static void evaluate(trine_generator *g, work *w, bool questions, double **nats) {
+    size_t *groups = questions ? groups_of(w->m) : NULL;
+    const evaluate_job job = {w->count, groups, get_sequence, show_progress, w};
+    *nats = malloc((w->count + 1) * sizeof **nats);
+    trine_status status = *nats && (groups || !questions)
+                              ? evaluate_run(g, &job, *nats)
+                              : RAISE(TRINE_ENOMEM, "no memory for %zu results", w->count);
+    if (status_user(status) != TRINE_OK) trine_abort(g->world);
+    free(groups);
+}
+
+/* ---- Results, on rank 0 ---- */
+
+/* Prints and frees the object, or reports its failure. */
+static trine_status print_json(cJSON *object, bool complete) {
+    char *text = complete && json_exact(object) ? json_print(object, false) : NULL;
+    trine_status status = text ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for the results");
+    if (text) printf("%s\n", text);
+    cJSON_free(text);
+    cJSON_Delete(object);
+    return status;
+}
+
+typedef struct {
+    uint64_t tokens, scored, bytes;
+    double nats;
+} totals;
+
+static totals add_up(const work *w, const double *nats) {
+    totals t = {.nats = 0};
+    for (size_t p = 0; p < w->m->part_count; p++) t.tokens += w->m->parts[p].count;
+    for (size_t i = 0; i < w->count; i++) {
+        const evaluate_window *x = &w->windows[i];
+        if (x->first >= x->count) continue;
+        t.nats += nats[i];
+        t.scored += (uint64_t)(x->count - x->first);
+        if (w->m->bytes)
+            t.bytes += w->m->bytes[x->begin + (uint64_t)x->count] -
+                       w->m->bytes[x->begin + (uint64_t)x->first];
+    }
+    return t;
+}
+
+static trine_status print_text(const settings *s, const work *w, evaluate_cut cut, totals t) {
+    double mean = t.nats / (double)t.scored, bits = t.nats / log(2) / (double)t.bytes;
+    CHECK(t.scored, TRINE_EDATA, "%s: %llu tokens, of which none follows another", s->path,
+          (unsigned long long)t.tokens);
+    if (!s->json) {
+        printf("tokens         %llu, of which %llu scored in %zu windows of %d, stride %d\n",
+               (unsigned long long)t.tokens, (unsigned long long)t.scored, w->count, cut.length,
+               cut.stride);
+        printf("nats a token   %.6f\nperplexity     %.6g\n", mean, exp(mean));
+        if (t.bytes)
+            printf("bits a byte    %.6f, of %llu bytes\n", bits, (unsigned long long)t.bytes);
+        return TRINE_OK;
+    }
+    cJSON *o = cJSON_CreateObject();
+    bool complete =
+        json_add_text(o, "task", s->data ? "data" : "text") &&
+        json_add_number(o, "tokens", (double)t.tokens) &&
+        json_add_number(o, "scored_tokens", (double)t.scored) &&
+        json_add_number(o, "windows", (double)w->count) &&
+        json_add_number(o, "seq_length", cut.length) && json_add_number(o, "stride", cut.stride) &&
+        json_add_number(o, "nats", t.nats) && json_add_number(o, "nats_per_token", mean) &&
+        json_add_number(o, "perplexity", exp(mean));
+    if (t.bytes)
+        complete = complete && json_add_number(o, "bytes", (double)t.bytes) &&
+                   json_add_number(o, "bits_per_byte", bits);
+    return print_json(o, complete);
+}
+
+static trine_status print_choices(const settings *s, const material *m, const double *nats) {
+    choices_score score = {0};
+    for (size_t q = 0; q < m->question_count; nats += m->questions[q++].count)
+        choices_add(&score, &m->questions[q], nats);
+    uint64_t n = score.questions;
+    double acc = (double)score.right / (double)n, normed = (double)score.right_normed / (double)n;
+    double error = choices_error(score.right, n),
+           normed_error = choices_error(score.right_normed, n);
+    if (!s->json) {
+        printf("questions      %llu\nacc            %.4f, standard error %.4f\n"
+               "acc_norm       %.4f, standard error %.4f\n",
+               (unsigned long long)n, acc, error, normed, normed_error);
+        return TRINE_OK;
+    }
+    cJSON *o = cJSON_CreateObject();
+    bool complete = json_add_text(o, "task", "choices") &&
+                    json_add_number(o, "questions", (double)n) && json_add_number(o, "acc", acc) &&
+                    json_add_number(o, "acc_stderr", error) &&
+                    json_add_number(o, "acc_norm", normed) &&
+                    json_add_number(o, "acc_norm_stderr", normed_error);
+    return print_json(o, complete);
+}
+
+/* ---- The job ---- */
+
+static trine_status check_stride(const settings *s, evaluate_cut cut) {
+    CHECK(cut.stride <= cut.length, TRINE_EINVAL,
+          "--stride %d: must be at most the window's %d tokens (--seq-length)", s->stride,
+          cut.length);
+    return TRINE_OK;
+}
+
+/* Collective over: world. */
+static trine_status evaluate_material(const settings *s, trine_generator *g, const material *m,
+                                      const tokens *data) {
+    bool first = trine_world_rank(g->world) == 0;
+    int length = trine_generator_seq_length(g);
+    evaluate_cut cut = {length, s->stride ? s->stride : length};
+    work w = {.m = m,
+              .data = data,
+              .vocab = (uint32_t)trine_generator_model(g)->vocab_size,
+              .what = s->choices ? "endings" : "windows",
+              .shows = first && isatty(STDERR_FILENO)};
+    double *nats = NULL;
+    trine_status status = check_stride(s, cut);
+    w.count = s->choices ? m->part_count : 0;
+    if (status == TRINE_OK && !s->choices) status = make_windows(&w, cut);
+    status = trine_world_agree(g->world, status_user(status));
+    if (status == TRINE_OK) {
+        evaluate(g, &w, s->choices, &nats);
+        if (first)
+            status =
+                s->choices ? print_choices(s, m, nats) : print_text(s, &w, cut, add_up(&w, nats));
+        if (status == TRINE_OK && first) status = output_flushed(stdout);
+        status = trine_world_agree(g->world, status_user(status));
+    }
+    free(nats), free(w.windows), free(w.ids);
+    return status;
+}
+
+/* What all ranks must be given alike. */
+static trine_status list_choices(alike_list *list, const settings *s) {
+    char most[24];
+    snprintf(most, sizeof most, "%llu", (unsigned long long)s->max_tokens);
+    TRY(alike_begin(list, 6));
+    alike_text(list, "text", s->text.count ? s->text.texts[0] : "not given");
+    alike_text(list, "data", s->data ? s->data : "not given");
+    alike_text(list, "choices", s->choices ? s->choices : "not given");
+    alike_text(list, "max-tokens", most);
+    alike_number(list, "stride", s->stride);
+    alike_number(list, "limit", s->limit);
+    return TRINE_OK;
+}
+
+/* Collective over: world. */
+static trine_status agree_choices(trine_world *world, const settings *s) {
+    alike_list list;
+    trine_status status = trine_world_agree(world, list_choices(&list, s));
+    if (status == TRINE_OK)
+        status =
+            alike_agree(world, &list, "the ranks of this job were started with different options");
+    alike_end(&list);
+    return status;
+}
+
+static trine_status run(trine_world *world, settings *s) {
+    trine_generator *g;
+    material m = {.ids = {0}};
+    tokens *data = NULL;
+    trine_layout *l = &s->config.layout;
+    int64_t ranks = (int64_t)l->tp * l->pp, replicas = trine_world_size(world) / ranks;
+    if (!l->dp) l->dp = replicas > 1 ? (int)replicas : 1;
+    TRY(agree_choices(world, s));
+    TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
+    trine_status status = load(&m, &data, s, g);
+    if (status == TRINE_OK) status = evaluate_material(s, g, &m, data);
+    material_free(&m);
+    if (data) tokens_close(&data);
+    trine_generator_destroy(&g);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    output_limits_are_errors();
+    settings s = default_settings();
+    trine_world *world;
+    const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    trine_status status =
+        arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK && s.help) {
+        free(arguments);
+        status = status_user(output_flushed(stdout));
+        trine_error_print();
+        return status == TRINE_OK ? 0 : 1;
+    }
+    if (status == TRINE_OK) trine_world_timeout(NULL, s.config.timeout);
+    if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
+    status = trine_world_agree(world, status_user(status));
+    if (status == TRINE_OK) status = run(world, &s);
+    trine_error_print();
+    trine_world_destroy(&world);
+    free(s.texts);
+    free(arguments);
+    return status == TRINE_OK ? 0 : 1;
+}
