@@ -280,7 +280,7 @@ def put(folder, name, tokenizer):
     path = os.path.join(folder, name)
     os.makedirs(path)
     with open(os.path.join(path, "tokenizer.json"), "w", encoding="utf-8") as file:
-        json.dump(tokenizer, file, ensure_ascii=len(name) % 2 == 0)
+        file.write(json.dumps(tokenizer, ensure_ascii=len(name) % 2 == 0))
     return path, Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
 
 
