@@ -17,6 +17,7 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
+os.environ["OMP_WAIT_POLICY"] = "passive"  # a thread of Trine that waits must not take the others' core
 sys.dont_write_bytecode = True
 sys.path[:0] = ["tests/tokenizer"]
 

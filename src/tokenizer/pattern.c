@@ -11,6 +11,8 @@
 #define STEPS     10000000 /* of one match before PCRE2 gives up */
 #define JIT_STACK ((size_t)1 << 20)
 #define HEAP_KIB  65536
+#define JIT_BYTES                                                                                  \
+    16384 /* of a larger expression (nested repetitions) machine code would take megabytes */
 
 struct pattern {
     pcre2_code *code;
@@ -191,9 +193,11 @@ static trine_status translate(translation *t) {
 
 static void look_at(pattern *p) {
     uint32_t behind = 0;
+    size_t size = 0;
     pcre2_pattern_info(p->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
     p->behind = behind > 0;
-    p->compiled = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    pcre2_pattern_info(p->code, PCRE2_INFO_SIZE, &size);
+    p->compiled = size <= JIT_BYTES && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
 }
 
 /* Newlines are \n alone, and ^ and $ are at lines, as in Ruby. */

@@ -13,6 +13,7 @@
 /* Entries of a model with these. */
 #define BPE(more)                                                                                  \
     "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]," more "}"
+#define VOCAB(vocab, merges) "{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
 #define SPLIT(pattern)                                                                             \
     "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":" pattern                                   \
     ",\"behavior\":\"Isolated\",\"invert\":false},"
@@ -102,25 +103,29 @@ static void expressions_of_another_syntax_are_refused(void **state) {
 static void wrong_vocabularies_are_refused(void **state) {
     (void)state;
     static const refusal list[] = {
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", TRINE_EDATA, "0"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}", TRINE_EDATA, "a"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}", TRINE_EDATA, "-1"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0.5},\"merges\":[]}", TRINE_EDATA, "0.5"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":4294967296},\"merges\":[]}", TRINE_EDATA,
-         "4294967296"},
+        {"", VOCAB("\"a\":0,\"b\":0", ""), TRINE_EDATA, "two tokens have the id 0"},
+        {"", VOCAB("\"a\":0,\"a\":1", ""), TRINE_EDATA, "token \"a\" has two entries"},
+        {"", VOCAB("\"a\":-1", ""), TRINE_EDATA, "token \"a\" has no valid id"},
+        {"", VOCAB("\"a\":0.5", ""), TRINE_EDATA, "token \"a\" has no valid id"},
+        {"", VOCAB("\"a\":4294967296", ""), TRINE_EDATA, "token \"a\" has no valid id"},
+        {"", VOCAB("\"a\":1000000", ""), TRINE_EDATA, "an id of 1000000"},
         {"", "{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}", TRINE_EDATA, "vocab"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0}}", TRINE_EDATA, "merges"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a q\"]}", TRINE_EDATA, "q"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}", TRINE_EDATA, "aa"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}", TRINE_EDATA, "merge"},
-        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", TRINE_EDATA, "merge"},
-        {"", BPE("\"unk_token\":\"none\""), TRINE_EDATA, "none"},
-        {"\"added_tokens\":[{\"id\":9}],", MODEL, TRINE_EDATA, "content"},
-        {"\"added_tokens\":[{\"content\":\"x\"}],", MODEL, TRINE_EDATA, "id"},
-        {"\"added_tokens\":[{\"id\":-2,\"content\":\"x\"}],", MODEL, TRINE_EDATA, "-2"},
-        {"\"added_tokens\":[{\"id\":0,\"content\":\"x\"}],", MODEL, TRINE_EDATA, "x"},
+        {"", "{\"type\":\"BPE\",\"vocab\":{\"a\":0}}", TRINE_EDATA, "lacks merges"},
+        {"", VOCAB("\"a\":0", "\"a q\""), TRINE_EDATA, "merge 0, \"a\" and \"q\""},
+        {"", VOCAB("\"a\":0", "\"a a\""), TRINE_EDATA, "what they become, is no token"},
+        {"", VOCAB("\"a\":0", "\"a\""), TRINE_EDATA, "merge 0, \"a\", is not two tokens"},
+        {"", VOCAB("\"a\":0", "[\"a\"]"), TRINE_EDATA, "merge 0 is not two tokens"},
+        {"", BPE("\"unk_token\":\"none\""), TRINE_EDATA, "unk_token \"none\""},
+        {"\"added_tokens\":[{\"id\":9}],", MODEL, TRINE_EDATA, "without a content"},
+        {"\"added_tokens\":[{\"content\":\"x\"}],", MODEL, TRINE_EDATA, "\"x\" has no valid id"},
+        {"\"added_tokens\":[{\"id\":-2,\"content\":\"x\"}],", MODEL, TRINE_EDATA,
+         "\"x\" has no valid id"},
+        {"\"added_tokens\":[{\"id\":0,\"content\":\"x\"}],", MODEL, TRINE_EDATA,
+         "two tokens have the id 0"},
+        {"\"added_tokens\":[{\"id\":2,\"content\":\"<s>\"}],", MODEL, TRINE_EDATA,
+         "token \"<s>\" has the id 3 in the model"},
         {"\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content\":\"y\"}],", MODEL,
-         TRINE_EDATA, "7"},
+         TRINE_EDATA, "two tokens have the id 7"},
     };
     REFUSE_ALL(list);
 }
@@ -128,12 +133,12 @@ static void wrong_vocabularies_are_refused(void **state) {
 static void wrong_templates_are_refused(void **state) {
     (void)state;
     static const refusal list[] = {
-        {TEMPLATE(S "," A, ""), MODEL, TRINE_EDATA, "<s>"},
+        {TEMPLATE(S "," A, ""), MODEL, TRINE_EDATA, "token \"<s>\" has no ids"},
         {TEMPLATE(S, "\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}"), MODEL,
-         TRINE_EDATA, "A"},
-        {TEMPLATE(A "," A, ""), MODEL, TRINE_EDATA, "A"},
+         TRINE_EDATA, "no place for the text"},
+        {TEMPLATE(A "," A, ""), MODEL, TRINE_EUNSUPPORTED, "twice"},
         {TEMPLATE(S "," A, "\"<s>\":{\"id\":\"<s>\",\"ids\":[99],\"tokens\":[\"<s>\"]}"), MODEL,
-         TRINE_EDATA, "99"},
+         TRINE_EDATA, "none of the tokenizer's"},
     };
     REFUSE_ALL(list);
 }
