@@ -339,6 +339,7 @@ static trine_status push(bpe_scratch *s, size_t *count, candidate c) {
         s->heap_capacity = capacity;
     }
     size_t at = (*count)++;
+    s->offered++;
     for (; at && before(c, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
         s->heap[at] = s->heap[(at - 1) / 2];
     s->heap[at] = c;

@@ -36,6 +36,7 @@ typedef struct {
         uint32_t rank, at, id;
     } *heap;
     size_t capacity, heap_capacity;
+    uint64_t offered; /* pairs that went to the heap since the start, for tests: at most 3 for a symbol */
 } bpe_scratch;
 void bpe_scratch_free(bpe_scratch *s);
 
