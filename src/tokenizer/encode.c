@@ -74,7 +74,7 @@ static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
     *slot =
         (cache_slot){.hash = hash, .length = (unsigned char)bytes, .count = (unsigned char)count};
     memcpy(slot->word, word, bytes);
-    memcpy(slot->ids, e->out->ids + first, count * sizeof *slot->ids);
+    for (size_t i = 0; i < count; i++) slot->ids[i] = e->out->ids[first + i];
     return TRINE_OK;
 }
 
