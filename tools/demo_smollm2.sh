@@ -42,11 +42,12 @@ generate() {
     }
 }
 
-# evaluate FOLDER RESULT
+# evaluate FOLDER RESULT: in windows as long as the training's sequences, which the checkpoint is for
 evaluate() {
-    printf '\n%s/trine-eval %s --data %s/kjv_val.bin --seq-length 1024\n' "$build" "$1" "$out"
+    printf '\n%s/trine-eval %s --data %s/kjv_val.bin --seq-length %s\n\n' "$build" "$1" "$out" "$seq"
     # shellcheck disable=SC2086  # none or one argument
-    "$build/trine-eval" "$1" --data "$out/kjv_val.bin" --seq-length 1024 $precision | tee "$2"
+    "$build/trine-eval" "$1" --data "$out/kjv_val.bin" --seq-length "$seq" $precision >"$2"
+    cat "$2"
 }
 
 generate "$model"
