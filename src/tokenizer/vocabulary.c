@@ -18,7 +18,7 @@ trine_status vocab_create(vocab *v, size_t tokens, uint64_t size, const char *pa
     CHECK(v->tokens && v->table, TRINE_ENOMEM, "%s: no memory for a vocabulary of %zu tokens", path,
           tokens);
     memset(v->table, 0xFF, v->table_size * sizeof *v->table);
-    return TRINE_OK;
+    return text_reserve(&v->texts, 1); /* an address, if all tokens are empty */
 }
 
 void vocab_free(vocab *v) {
