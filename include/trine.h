@@ -65,6 +65,8 @@ typedef struct {
     double norm_epsilon;     /* added to a variance or a mean square; 0: 1e-5 */
     double rotary_base;      /* theta of rotary positions (Su et al., "RoFormer", 2021); 0: 10000 */
     trine_rope_scaling rope_scaling;
+    int max_positions;       /* with rotary positions: how many the model's files state, where these are more than
+                                seq_length; no number of a training depends on it; 0: seq_length */
     double hidden_dropout;    /* in [0, 1): of the embeddings' sum and of residual branches */
     double attention_dropout; /* in [0, 1): of the attention probabilities */
 } trine_model;

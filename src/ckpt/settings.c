@@ -82,6 +82,7 @@ static const setting settings[] = {
      true},
     {"rope-original-length", ROLE_SIZE, KIND_INT, AT(model.rope_scaling.original_length), NULL,
      true},
+    {"max-position-embeddings", ROLE_SIZE, KIND_INT, AT(model.max_positions), NULL, true},
     {"family", ROLE_SIZE, KIND_FAMILY, AT(model), NULL, true},
 
     {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL, false},
@@ -409,6 +410,7 @@ trine_status settings_same_model(const trine_model *saved, const trine_model *mo
     trine_config a = {.model = *saved}, b = {.model = *model};
     char text[600], before[JSON_NUMBER], after[JSON_NUMBER];
     size_t used = 0;
+    a.model.max_positions = model->max_positions; /* no number depends on it */
     if (weights_only && gpt_has_rope(model)) a.model.seq_length = model->seq_length;
     for (const setting *s = settings; s->role == ROLE_SIZE; s++) {
         cJSON *x = make_item(s, &a), *y = make_item(s, &b);

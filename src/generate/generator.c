@@ -176,6 +176,7 @@ static trine_status load(trine_generator *g, const ckpt_source *source) {
     g->path = strdup(ckpt_path(source));
     trine_status status =
         g->path ? ckpt_model(source, &g->model) : RAISE(TRINE_ENOMEM, "no memory for a path");
+    g->model.seq_length = gpt_positions(&g->model);
     if (status == TRINE_OK) status = setup_model(g);
     TRY(trine_world_agree(g->world, status_user(status)));
     return trine_world_agree(g->world, status_user(generate_weights_load(g, source)));

@@ -98,6 +98,10 @@ bool gpt_has_rope(const trine_model *m) {
     return true;
 }
 
+int gpt_positions(const trine_model *m) {
+    return gpt_has_rope(m) && m->max_positions > m->seq_length ? m->max_positions : m->seq_length;
+}
+
 void gpt_canonical(trine_model *m) {
     if (m->num_query_groups == m->num_attention_heads) m->num_query_groups = 0;
     if ((int64_t)m->kv_channels * m->num_attention_heads == m->hidden_size) m->kv_channels = 0;

@@ -62,6 +62,9 @@ const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind);
 void gpt_canonical(trine_model *m);
 /* Whether positions are rotary: then no tensor depends on the length of the sequence. Pure. */
 bool gpt_has_rope(const trine_model *m);
+
+/* The number of positions: seq_length, or with rotary positions max_positions if that is more. Pure. */
+int gpt_positions(const trine_model *m);
 /* The unsharded model with a micro-batch of one sequence. Pure. */
 gpt_shape gpt_unsharded_shape(const trine_model *m);
 

@@ -159,6 +159,10 @@ static void check_model(const trine_config *c, fault_list *f) {
     EXPECT(m->ffn_hidden_size >= 1 || m->hidden_size < 1 || m->hidden_size > MOST_WIDTH,
            "--ffn-hidden-size %d: must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
     EXPECT(m->seq_length >= 1, "--seq-length %d: must be at least 1", m->seq_length);
+    EXPECT(m->max_positions >= 0 && (!m->max_positions || gpt_has_rope(m)),
+           "--max-position-embeddings %d: for rotary positions, and not negative (learned ones: "
+           "--seq-length)",
+           m->max_positions);
     EXPECT(m->vocab_size >= 0, "--vocab-size %d: must not be negative", m->vocab_size);
     EXPECT(m->num_attention_heads < 1 || head_width(m) != 0,
            "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,

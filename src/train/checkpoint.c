@@ -110,11 +110,12 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
     trine_model saved;
     TRY(ckpt_model(source, &saved));
     TRY(settings_same_model(&saved, &t->config.model, weights_only, ckpt_path(source)));
-    int length = t->config.model.seq_length;
-    CHECK(ckpt_saved_state(source) || length <= saved.seq_length, TRINE_EINVAL,
+    int length = t->config.model.seq_length, positions = gpt_positions(&saved);
+    CHECK(ckpt_saved_state(source) || length <= positions, TRINE_EINVAL,
           "%s: --seq-length %d is more than the %d positions that its config.json allows "
           "(max_position_embeddings or sliding_window)",
-          ckpt_path(source), length, saved.seq_length);
+          ckpt_path(source), length, positions);
+    if (!t->config.model.max_positions) t->config.model.max_positions = saved.max_positions;
     TRY(fill_state(t, source, weights_only));
     return weights_only ? TRINE_OK : restore_state(t, source);
 }

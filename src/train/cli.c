@@ -96,6 +96,10 @@ static size_t model_rows(option *rows, trine_model *m, choices *c) {
                    "MLP hidden size; 0: 4 x --hidden-size"),
         OPTION_INT("seq-length", NULL, &m->seq_length, "N", 1, INT_MAX,
                    "sequence length in tokens"),
+        OPTION_INT(
+            "max-position-embeddings", NULL, &m->max_positions, "N", 0, INT_MAX,
+            "rotary positions that checkpoints state, if more than --seq-length; 0: those of "
+            "the folder that is loaded"),
         OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 0, INT_MAX,
                    "vocabulary size; 0: from the token file"),
         OPTION_INT("num-query-groups", NULL, &m->num_query_groups, "N", 0, INT_MAX,

@@ -62,6 +62,22 @@ sequences() {
 }
 check "a sequence longer than a Hugging Face folder's is refused" sequences
 
+# has_positions FOLDER N
+has_positions() {
+    grep -q "\"max_position_embeddings\":[[:space:]]*$2," "$1/config.json"
+}
+
+# What a run of shorter sequences leaves has the positions of the folder that it began with, also after a resume.
+positions() {
+    train --load mistral --finetune --seq-length 8 --save short && has_positions short/step-2 16 &&
+        train --load auto --save short --family mistral --seq-length 8 --train-iters 3 && has_positions short/step-3 16 &&
+        "$build/trine-export" short long >out && has_positions long 16 &&
+        "$build/trine-generate" long --prompt 0123456789 --tokens 1 >out 2>err &&
+        train --family mistral --max-position-embeddings 40 --save stated && has_positions stated/step-2 40 &&
+        ! train --max-position-embeddings 40 2>err && grep -q "max-position-embeddings 40: for rotary positions" err
+}
+check "positions of a folder outlive shorter sequences" positions
+
 files() {
     find . -type f -exec md5sum {} + | sort
 }

@@ -39,6 +39,7 @@ static trine_status read_config(trine_model *m, const cJSON *config, const char 
     TRY(find_family(&f, config, path));
     if (f->family != &trine_gpt2) m->family = f->family; /* NULL means GPT-2 */
     TRY(f->parse(m, config, path));
+    if (gpt_has_rope(m)) m->max_positions = m->seq_length;
     gpt_canonical(m);
     return TRINE_OK;
 }

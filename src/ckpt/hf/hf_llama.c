@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "ckpt/hf/entries.h"
 #include "ckpt/hf/hf_family.h"
+#include "model/shape.h"
 
 /* ---- Reading ---- */
 
@@ -284,7 +285,7 @@ static bool print(cJSON *o, const trine_model *m) {
            cJSON_AddNumberToObject(o, "num_attention_heads", m->num_attention_heads) &&
            cJSON_AddNumberToObject(o, "num_key_value_heads", groups) &&
            cJSON_AddNumberToObject(o, "head_dim", D) &&
-           cJSON_AddNumberToObject(o, "max_position_embeddings", m->seq_length) &&
+           cJSON_AddNumberToObject(o, "max_position_embeddings", gpt_positions(m)) &&
            cJSON_AddNumberToObject(o, "vocab_size", m->vocab_size) &&
            cJSON_AddStringToObject(o, "hidden_act", "silu") &&
            add_number(o, "rms_norm_eps", or_else(m->norm_epsilon, 1e-5)) &&
