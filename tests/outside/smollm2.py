@@ -11,10 +11,10 @@ import tempfile
 sys.path[:0] = ["tests", "tools"]
 
 import torch
-from demo_smollm2 import make_folder, tokenizer_of
+from demo_smollm2 import make_folder
 from lib import BUILD, call, check, compare, done, load_strictly, ours, result
 from torch.nn.functional import cross_entropy
-from transformers import LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaForCausalLM
 
 # The largest logits are about 40, where a step of fp32 is 3.8e-6; each is a sum of 576 products, of values that went
 # through 30 blocks with sums of up to 1536.
@@ -127,7 +127,7 @@ def perplexity(folder, model, tokenizer, dir):
 with tempfile.TemporaryDirectory() as dir:
     folder = os.path.join(dir, "smollm2")
     make_folder(folder)
-    model, tokenizer = load_strictly(LlamaForCausalLM, folder), tokenizer_of(folder)
+    model, tokenizer = load_strictly(LlamaForCausalLM, folder), AutoTokenizer.from_pretrained(folder)
     check("logits", lambda: logits(folder, model, tokenizer(TEXT)["input_ids"]))
     check("greedy text", lambda: greedy(folder, model, tokenizer))
     check("chat", lambda: chat(folder, model, tokenizer))
