@@ -177,6 +177,14 @@ static trine_status take_entry(bpe *b, const cJSON *entry, text_buffer *whole, c
     return take_merge(b, left, strlen(left), right, strlen(right), whole, path);
 }
 
+static void fill_beside(bpe *b) {
+    for (unsigned pair = 0; pair < 65536; pair++) {
+        int32_t left = b->byte_id[pair >> 8], right = b->byte_id[pair & 255];
+        bool beside = left < 0 || right < 0 || bpe_neighbors(b, left, right);
+        b->beside[pair >> 6] |= (uint64_t)beside << (pair & 63);
+    }
+}
+
 static trine_status take_all(bpe *b, const cJSON *merges, const char *path) {
     const cJSON *entry;
     text_buffer whole = {0};
@@ -184,6 +192,7 @@ static trine_status take_all(bpe *b, const cJSON *merges, const char *path) {
     cJSON_ArrayForEach(entry, merges) if (status == TRINE_OK) status =
         take_entry(b, entry, &whole, path);
     free(whole.text);
+    if (b->bytes) fill_beside(b);
     return status;
 }
 
@@ -250,6 +259,7 @@ trine_status bpe_read_lines(bpe *b, const vocab *words, const char *merges, size
     TRY(make_tables(b, lines, path));
     trine_status status = take_lines(b, merges, bytes, &whole, path);
     free(whole.text);
+    fill_beside(b);
     return status;
 }
 

@@ -21,6 +21,7 @@ typedef struct {
     uint64_t *neighbors; /* [neighbor_size], a hash table: pairs of symbols that lie side by side in some token */
     uint32_t merge_size, merge_count, neighbor_size;
     bool cuttable;       /* a word may be cut between symbols that are no neighbors */
+    uint64_t beside[1024]; /* of bytes as symbols: the same as a bit for each pair, 256 x left + right */
 } bpe;
 
 /* Reads tokenizer.json's "model", whose tokens are in `words` already. Errors: TRINE_EUNSUPPORTED, TRINE_EDATA, TRINE_ENOMEM. */
@@ -52,6 +53,11 @@ bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next);
 
 /* Whether some token has these two symbols side by side. Pure. */
 bool bpe_neighbors(const bpe *b, int32_t left, int32_t right);
+/* The same for two bytes as symbols; true if one of them is no token. Pure. */
+static inline bool bpe_beside(const bpe *b, char left, char right) {
+    unsigned pair = (unsigned)(unsigned char)left << 8 | (unsigned char)right;
+    return b->beside[pair >> 6] >> (pair & 63) & 1;
+}
 
 /* Appends the ids of a word of valid UTF-8. Errors: TRINE_EDATA for more than ENCODE_WORD bytes; TRINE_ENOMEM. Cost: n^2
  * steps of a few instructions up to BPE_SHORT symbols, then n log n. */

@@ -20,9 +20,6 @@ typedef struct {
     int32_t ids[CACHE_IDS];
 } cache_slot;
 
-/* Words of more bytes are cut where no merge can reach across, before they are merged. */
-#define LONG_WORD 1024
-
 struct encoder {
     const tokenizer *t;
     pattern_scratch *scratch;
@@ -57,6 +54,30 @@ static int32_t whole_word(const bpe *m, const char *word, size_t bytes) {
     return vocab_find_model(m->words, name, length);
 }
 
+static trine_status merge_cached(encoder *e, const char *word, size_t bytes);
+
+/* The end of the piece of a word of bytes that begins at `at`: where two bytes lie side by side that do so in no token. */
+static const char *piece_end(const bpe *m, const char *at, const char *end) {
+    for (at++; at < end; at++)
+        if (!bpe_beside(m, at[-1], *at)) break;
+    return at;
+}
+
+/* A word that is not in the cache. Its pieces are short, so that merging is quick, and may be in the cache; not where a
+ * piece may be a token that merges do not lead to. */
+static trine_status merge_new(encoder *e, const char *word, size_t bytes) {
+    const bpe *m = &e->t->model;
+    const char *end = word + bytes, *stop = m->bytes && m->cuttable ? piece_end(m, word, end) : end;
+    if (stop == end) return bpe_word(m, &e->merging, word, bytes, e->out);
+    for (const char *at = word; at < end; at = stop) {
+        stop = piece_end(m, at, end);
+        bool cached = !m->ignore_merges && (size_t)(stop - at) <= CACHE_BYTES;
+        TRY(cached ? merge_cached(e, at, (size_t)(stop - at))
+                   : bpe_word(m, &e->merging, at, (size_t)(stop - at), e->out));
+    }
+    return TRINE_OK;
+}
+
 static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
     uint64_t hash = XXH3_64bits(word, bytes);
     cache_slot *slot = &e->cache[hash & (CACHE_SLOTS - 1)];
@@ -68,7 +89,7 @@ static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
         return TRINE_OK;
     }
     int32_t id = whole_word(&e->t->model, word, bytes);
-    TRY(id >= 0 ? add_id(e, id) : bpe_word(&e->t->model, &e->merging, word, bytes, e->out));
+    TRY(id >= 0 ? add_id(e, id) : merge_new(e, word, bytes));
     size_t count = e->out->count - first;
     if (count > CACHE_IDS) return TRINE_OK;
     *slot =
@@ -80,8 +101,7 @@ static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
 
 static trine_status merge(encoder *e, const char *word, size_t bytes) {
     if (!bytes) return TRINE_OK;
-    if (bytes <= CACHE_BYTES) return merge_cached(e, word, bytes);
-    return bpe_word(&e->t->model, &e->merging, word, bytes, e->out);
+    return bytes <= CACHE_BYTES ? merge_cached(e, word, bytes) : merge_new(e, word, bytes);
 }
 
 /* Whether a word may be cut between the two symbols. Unknown symbols in a row may be one token. */
@@ -125,9 +145,7 @@ static trine_status add_word(void *context, const char *begin, const char *end) 
     }
     int32_t id = whole_word(m, begin, bytes);
     if (id >= 0) return add_id(e, id);
-    /* With ignore_merges a piece may be a token that merges do not lead to. */
-    bool whole = m->ignore_merges || (m->bytes && bytes <= LONG_WORD && !cut);
-    if (!m->cuttable || whole) return merge(e, begin, bytes);
+    if (!m->cuttable || m->ignore_merges || (m->bytes && !cut)) return merge_new(e, begin, bytes);
     return merge_pieces(e, begin, end, cut);
 }
 
