@@ -172,7 +172,7 @@ static void expected(const option *row, char *text, size_t size) {
         snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
         return;
     case OPTION_KIND_BLEND:
-        snprintf(text, size, "one FILE, or weights and files in turn; quote a pattern");
+        snprintf(text, size, "one FILE, or weights, each with files behind it");
         return;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
@@ -318,13 +318,39 @@ static void join_word(const option *row, size_t *used, const char *word) {
     }
 }
 
-static bool is_positive(const char *text) {
+static bool number_above(const char *text, double least) {
     double value;
-    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = &value, .min = 0, .max = HUGE_VAL};
-    return read_double(&row, text) && value > 0;
+    const option row = {
+        .kind = OPTION_KIND_DOUBLE, .to.real = &value, .min = -HUGE_VAL, .max = HUGE_VAL};
+    return read_double(&row, text) && value > least;
 }
 
-/* The words from `first` on, of which a number has to be every other one. */
+/* What is wrong with the words of a blend; NULL: nothing. */
+typedef struct {
+    const char *weight;      /* that a number cannot be */
+    const char *lone, *bare; /* weights without a file, and with an empty one */
+} blend_fault;
+
+/* The words from `first` on: numbers, each with files behind it. Files alone are one source. */
+static blend_fault join_blend(cursor *c, const option *row, const char *first, size_t *used) {
+    blend_fault f = {NULL, NULL, NULL};
+    const char *open = NULL, *of = "1"; /* open: the last word, if that is a weight */
+    bool weighted = number_above(first, -HUGE_VAL);
+    if (!weighted) join_word(row, used, of);
+    for (const char *word = first;; word = *c->next++) {
+        bool number = number_above(word, -HUGE_VAL);
+        if (number && !f.weight && !(weighted && number_above(word, 0))) f.weight = word;
+        if (number && open && !f.lone) f.lone = open;
+        if (!*word && !f.bare) f.bare = of;
+        open = number ? word : NULL;
+        of = number ? word : of;
+        join_word(row, used, word);
+        if (!word_follows(c)) break;
+    }
+    if (open && !f.lone) f.lone = open;
+    return f;
+}
+
 static void read_blend(cursor *c, const option *row, const char *first) {
     char want[256];
     size_t used = 0;
@@ -334,22 +360,17 @@ static void read_blend(cursor *c, const option *row, const char *first) {
             mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
         return;
     }
-    const char *word = first, *before = first, *wrong = NULL;
-    bool weight = true, empty = false;
-    for (;; weight = !weight, before = word, word = *c->next++) {
-        if (weight && !wrong && !is_positive(word)) wrong = word;
-        if (!weight && !*word && !empty && !wrong) wrong = before, empty = true;
-        join_word(row, &used, word);
-        if (!word_follows(c)) break;
-    }
-    if (empty)
-        mistake(c->m, "--%s: the weight %s has an empty file name", row->name, wrong);
-    else if (wrong)
-        mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, wrong, want);
-    else if (weight)
-        mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, word, want);
+    blend_fault f = join_blend(c, row, first, &used);
+    if (f.bare)
+        mistake(c->m, "--%s: the weight %s has an empty file name", row->name, f.bare);
+    else if (f.weight)
+        mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, f.weight, want);
+    else if (f.lone)
+        mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, f.lone, want);
     else if (used >= row->room_bytes)
-        mistake(c->m, "--%s: more than %zu characters", row->name, row->room_bytes - 1);
+        mistake(c->m,
+                "--%s: more than %zu characters; quote a pattern, so that the shell leaves it",
+                row->name, row->room_bytes - 1);
     else
         *row->to.text = row->room;
 }

@@ -104,8 +104,8 @@ typedef struct {
         .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
         .choices = (words_), .metavar = (metavar_), .help = (help_)                                \
     }
-/* A non-empty string, or several words, up to the next one that begins with a dash: positive numbers and other
- * words in turn, "0.7 a.bin 0.3 b.bin". They are joined in room_, an array of char that lives as long as the string:
+/* A non-empty string, or several words, up to the next one that begins with a dash: positive numbers with other words
+ * behind each, "0.7 a_0.bin a_1.bin 0.3 b.bin"; without a number they have the weight 1. They are joined in room_, an array of char that lives as long as the string:
  * separated by blanks, with a backslash before blanks and backslashes in a word. */
 #define OPTION_BLEND(name_, alias_, to_, room_, metavar_, help_)                                   \
     {                                                                                              \

@@ -39,34 +39,57 @@ static bool is_blend(const char *text, char *word) {
     return count > 1 && next_word(&text, word) && shares_is_weight(word);
 }
 
-static trine_status open_source(blend *b, const char *weight, const char *path) {
+static trine_status open_source(blend *b, const char *weight, char *const *paths, size_t count) {
+    CHECK(b->count < SHARES_MAX, TRINE_EINVAL, "a blend has at most %d sources", SHARES_MAX);
     blend_source *s = &b->sources[b->count++];
     s->weight = strdup(weight);
     CHECK(s->weight, TRINE_ENOMEM, "no memory for a weight");
-    return tokens_open(&s->tokens, path);
+    return tokens_open_all(&s->tokens, paths, count);
 }
 
-static trine_status open_pairs(blend *b, const char *text, char *word) {
-    char weight[64];
-    while (next_word(&text, word)) {
-        CHECK(shares_is_weight(word) && strlen(word) < sizeof weight, TRINE_EINVAL,
-              "\"%s\" is not a weight; a blend has weights and paths in turn, as in 0.7 'a_*.bin' "
-              "0.3 b.bin, with patterns in quotes",
-              word);
-        snprintf(weight, sizeof weight, "%s", word);
-        CHECK(next_word(&text, word), TRINE_EINVAL,
-              "no path follows the weight %s; a blend has weights and paths in turn", weight);
-        CHECK(b->count < SHARES_MAX, TRINE_EINVAL, "a blend has at most %d sources", SHARES_MAX);
-        TRY(open_source(b, weight, word));
+/* Splits the text into words, which lie one after the other in `room`; returns their number. */
+static size_t take_words(const char *text, char *room, char **words) {
+    size_t count = 0;
+    for (; next_word(&text, room); room += strlen(room) + 1) words[count++] = room;
+    return count;
+}
+
+static bool is_number(const char *word) {
+    return strpbrk(word, "0123456789") && word[strspn(word, "0123456789.+-eE")] == '\0';
+}
+
+/* Weights, each with the paths behind it. */
+static trine_status open_pairs(blend *b, char **words, size_t count) {
+    for (size_t i = 0, end; i < count; i = end) {
+        CHECK(shares_is_weight(words[i]), TRINE_EINVAL,
+              "\"%s\" is not a weight; a blend has weights, each with paths behind it, as in "
+              "0.7 'a_*.bin' 0.3 b.bin",
+              words[i]);
+        for (end = i + 1; end < count && !is_number(words[end]);) end++;
+        CHECK(end > i + 1, TRINE_EINVAL, "no path follows the weight %s", words[i]);
+        TRY(open_source(b, words[i], words + i + 1, end - i - 1));
     }
     return TRINE_OK;
 }
 
-static trine_status open_text(blend *b, const char *text, char *word) {
+static trine_status open_words(blend *b, const char *text, char *room) {
+    size_t count = (size_t)count_words(text, room);
+    char **words = malloc((count + 1) * sizeof *words);
+    b->sources = calloc(count / 2 + 1, sizeof *b->sources);
+    trine_status status = TRINE_OK;
+    if (!words || !b->sources)
+        status = RAISE(TRINE_ENOMEM, "no memory for a blend");
+    else if (is_blend(text, room))
+        status = open_pairs(b, words, take_words(text, room, words));
+    else
+        status = open_source(b, "1", (char *const[]){(char *)(uintptr_t)text}, 1);
+    free(words);
+    return status;
+}
+
+static trine_status open_text(blend *b, const char *text, char *room) {
     const char *weights[SHARES_MAX];
-    b->sources = calloc(1 + (size_t)count_words(text, word) / 2, sizeof *b->sources);
-    CHECK(b->sources, TRINE_ENOMEM, "no memory for a blend");
-    TRY(is_blend(text, word) ? open_pairs(b, text, word) : open_source(b, "1", text));
+    TRY(open_words(b, text, room));
     for (int i = 0; i < b->count; i++) weights[i] = b->sources[i].weight;
     return shares_create(&b->shares, b->count, weights);
 }
@@ -123,7 +146,7 @@ trine_status blend_vocab(const blend *b, int *vocab) {
 
 static trine_status open_all(blend *b, const char *text) {
     b->text = strdup(text);
-    char *word = malloc(strlen(text) + 1);
+    char *word = malloc(strlen(text) + 2); /* the words with their ends, and an empty one */
     CHECK(b->text && word, TRINE_ENOMEM, "no memory for a path");
     trine_status status = open_text(b, text, word);
     free(word);

@@ -91,40 +91,65 @@ static trine_status open_shards(tokens *t, const token_format *stated, const glo
     return TRINE_OK;
 }
 
-/* The files of the pattern. Megatron-LM names its datasets without the .bin: X stands for X.bin. */
+/* Appends the files of the pattern. Megatron-LM names its datasets without the .bin: X stands for X.bin. */
 static trine_status list_files(const char *pattern, glob_t *files) {
+    int flags = files->gl_pathc ? GLOB_APPEND : 0;
     size_t size = strlen(pattern) + sizeof ".bin";
     char *with = malloc(size);
     CHECK(with, TRINE_ENOMEM, "no memory for a file name");
     snprintf(with, size, "%s.bin", pattern);
-    int found = glob(pattern, 0, NULL, files);
-    if (found == GLOB_NOMATCH) found = glob(with, 0, NULL, files);
+    int found = glob(pattern, flags, NULL, files);
+    if (found == GLOB_NOMATCH) found = glob(with, flags, NULL, files);
     free(with);
     CHECK(found != GLOB_NOMATCH, TRINE_EIO, "%s: no such file", pattern);
     CHECK(!found, TRINE_EIO, "%s: cannot list the files", pattern);
     return TRINE_OK;
 }
 
-static trine_status open_pattern(tokens *t, const char *path) {
-    const token_format *stated;
-    const char *pattern = format_of_path(path, &stated);
-    glob_t files;
-    t->path = strdup(path);
+static trine_status keep_path(tokens *t, char *const *paths, size_t count) {
+    size_t size = strlen(paths[0]) + strlen(paths[count - 1]) + 8;
+    t->path = malloc(size);
     CHECK(t->path, TRINE_ENOMEM, "no memory for a file name");
-    TRY(list_files(pattern, &files));
-    trine_status status = open_shards(t, stated, &files);
+    snprintf(t->path, size, count > 1 ? "%s ... %s" : "%s", paths[0], paths[count - 1]);
+    return TRINE_OK;
+}
+
+/* All paths name the format of the first one, or none does. */
+static trine_status list_all(char *const *paths, size_t count, const token_format **stated,
+                             glob_t *files) {
+    for (size_t i = 0; i < count; i++) {
+        const token_format *own;
+        const char *pattern = format_of_path(paths[i], &own);
+        if (!i) *stated = own;
+        CHECK(own == *stated, TRINE_EDATA, "%s and %s name different formats", paths[0], paths[i]);
+        TRY(list_files(pattern, files));
+    }
+    return TRINE_OK;
+}
+
+static trine_status open_patterns(tokens *t, char *const *paths, size_t count) {
+    const token_format *stated = NULL;
+    glob_t files = {.gl_pathc = 0};
+    TRY(keep_path(t, paths, count));
+    trine_status status = list_all(paths, count, &stated, &files);
+    if (status == TRINE_OK) status = open_shards(t, stated, &files);
     globfree(&files);
     return status;
 }
 
-trine_status tokens_open(tokens **out, const char *path) {
+trine_status tokens_open_all(tokens **out, char *const *paths, size_t count) {
     *out = NULL;
+    ASSERT(count);
     tokens *t = calloc(1, sizeof *t);
     CHECK(t, TRINE_ENOMEM, "no memory for a token source");
-    trine_status status = open_pattern(t, path);
+    trine_status status = open_patterns(t, paths, count);
     if (status != TRINE_OK) tokens_close(&t);
     *out = t;
     return status;
+}
+
+trine_status tokens_open(tokens **out, const char *path) {
+    return tokens_open_all(out, (char *const[]){(char *)(uintptr_t)path}, 1);
 }
 
 void tokens_close(tokens **t) {

@@ -25,12 +25,14 @@ typedef struct tokens tokens;
  * Errors: TRINE_EIO (missing, unreadable), TRINE_EDATA (short, truncated, too long, wrong magic or
  * version, an index that does not fit, empty, several formats); the message names the file. Not collective. */
 trine_status tokens_open(tokens **out, const char *path);
+/* The same with the files of several paths, one after the other: what a shell makes of a pattern. count >= 1. */
+trine_status tokens_open_all(tokens **out, char *const *paths, size_t count);
 void tokens_close(tokens **t);
 
 /* Tokens in all files. */
 uint64_t tokens_count(const tokens *t);
 
-/* The path given to tokens_open. */
+/* The path given to tokens_open; of several, the first and the last. */
 const char *tokens_path(const tokens *t);
 
 /* The number of files, and the name of the i-th. */

@@ -283,9 +283,10 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
 static size_t run_rows(option *rows, trine_config *config, trine_run *r) {
     const option own[] = {
         OPTION_HEADING("Data and output"),
-        OPTION_BLEND("data-path", NULL, &config->data.data_path, r->data_words, "FILE",
-                     "training token file or glob pattern; a blend: weights and files in turn, as "
-                     "0.7 'a_*.bin' 0.3 b.bin"),
+        OPTION_BLEND(
+            "data-path", NULL, &config->data.data_path, r->data_words, "FILE",
+            "training token files or glob patterns; a blend: weights with files behind each, as "
+            "0.7 'a_*.bin' 0.3 b.bin"),
         OPTION_BLEND("val-data-path", NULL, &config->data.val_data_path, r->val_data_words, "FILE",
                      "the same for the validation"),
         OPTION_STRING("tokenizer", "tokenizer-model", &config->data.tokenizer, "PATH",

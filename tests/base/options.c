@@ -514,6 +514,10 @@ static void blends_take_several_words(void **state) {
     assert_string_equal(text, "0.7 a.bin .3 b.bin");
     OK(BLEND("--data-path=1", "a b.bin", "2", "c\\d", "-f"));
     assert_string_equal(text, "1 a\\ b.bin 2 c\\\\d");
+    OK(BLEND("--data-path", "0.7", "a_0", "a_1", "0.3", "b", "--flag"));
+    assert_string_equal(text, "0.7 a_0 a_1 0.3 b");
+    OK(BLEND("--data-path", "a_0", "a_1"));
+    assert_string_equal(text, "1 a_0 a_1");
     OK(BLEND("--data-path", "1", "a", "--data-path", "b"));
     assert_string_equal(text, "b");
     OK(BLEND("--data-path", "1", "a23456789012345678901234567890123456", "--flag"));
@@ -525,9 +529,9 @@ static void blends_that_are_none(void **state) {
     REFUSED(BLEND("--data-path", "--flag"), TRINE_EINVAL,
             "--data-path requires a value: one FILE, or");
     REFUSED(BLEND("--data-path", ""), TRINE_EINVAL, "--data-path: invalid value \"\"");
-    REFUSED(BLEND("--data-path", "a", "b"), TRINE_EINVAL,
-            "--data-path: invalid weight \"a\"; expected one FILE, or weights and files in turn");
-    REFUSED(BLEND("--data-path", "1", "a", "b"), TRINE_EINVAL, "invalid weight \"b\"");
+    REFUSED(BLEND("--data-path", "a", "2", "b"), TRINE_EINVAL,
+            "--data-path: invalid weight \"2\"; expected one FILE, or weights, each with files");
+    REFUSED(BLEND("--data-path", "1", "2", "b"), TRINE_EINVAL, "no file follows the weight 1");
     REFUSED(BLEND("--data-path", "1", "a", "0", "b"), TRINE_EINVAL, "invalid weight \"0\"");
     REFUSED(BLEND("--data-path", "1", "", "2", "b"), TRINE_EINVAL,
             "--data-path: the weight 1 has an empty file name");

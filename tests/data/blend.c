@@ -61,7 +61,8 @@ static void texts_are_read(void **state) {
     HAS("1 with\\ blank.bin 2 b.bin", 2, LIST("with blank.bin", "b.bin"), LIST("1", "2"));
     HAS("1 0.5\\ x.bin", 1, LIST("0.5 x.bin"), LIST("1"));
     HAS("1 [a].bin 1 b*", 2, LIST("[a].bin", "b*"), LIST("1", "1"));
-    refused("0.7 a.bin b.bin 0.3", TRINE_EINVAL, "\"b.bin\" is not a weight");
+    refused("0.7 a.bin b.bin 0.3", TRINE_EINVAL, "no path follows the weight 0.3");
+    refused("0.7 0.3 b.bin", TRINE_EINVAL, "no path follows the weight 0.7");
     refused("0.7 a.bin 0.3", TRINE_EINVAL, "no path follows the weight 0.3");
     refused("0.7 a.bin 0 b.bin", TRINE_EINVAL, "\"0\" is not a weight");
     refused("0.7 a.bin -1 b.bin", TRINE_EINVAL, "\"-1\" is not a weight");

@@ -42,10 +42,9 @@ says_once() {
 
 # ---- The command line
 
-wants="expected one FILE, or weights and files in turn; quote a pattern"
-says_once "--data-path: invalid weight \"$dir/a_0.bin\"; $wants" \
-    --data-path "$dir"/a_*.bin --data-path "$dir/a_0.bin"
-result $? "a pattern that the shell expanded"
+says_once '--data-path: invalid weight "3"; expected one FILE, or weights, each with files behind it' \
+    --data-path "$dir/a_0.bin" 3 "$dir/a_1.bin"
+result $? "a weight behind a file without one"
 says_once "--data-path: no file follows the weight 3" --data-path 1 "$dir/a_0.bin" 3
 result $? "a weight without a file"
 says_once '--val-data-path: invalid weight "0"' --data-path "$dir/a_0.bin" --val-data-path 0 x 1 y
@@ -103,6 +102,11 @@ result $? "a resume with other weights is said"
 job 0 --train-iters 30 --global-batch-size 8 --log "$dir/string.jsonl" \
     --data-path "3 $dir/a_[01].bin 2 $dir/with\\ blank/b.bin" && like "$dir/one.jsonl" "$dir/string.jsonl"
 result $? "the same blend as one word, with other weights of the same proportions"
+
+job 0 --train-iters 30 --global-batch-size 8 --log "$dir/shell.jsonl" --data-path 0.6 "$dir"/a_[01].bin 0.4 \
+    "$dir/with blank/b.bin" && like "$dir/one.jsonl" "$dir/shell.jsonl" &&
+    prints 1 "data     0.6 $dir/a_0.bin ... $dir/a_1.bin: 1.602 K tokens"
+result $? "a pattern that the shell expanded is the same source"
 
 # ---- Other programs' files
 
