@@ -37,7 +37,7 @@ static void look_at_char(normalizer *n, uint32_t c, bool composes) {
     bool syllable = c >= 0xAC00 && c < 0xD7A4; /* decomposed by arithmetic */
     if (!property->combining_class && property->decomp_seqindex == UINT16_MAX && !syllable) return;
     utf8proc_option_t canonical = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE;
-    utf8proc_option_t form = n->form & ~UTF8PROC_COMPOSE;
+    utf8proc_option_t form = (utf8proc_option_t)(n->form & ~(int)UTF8PROC_COMPOSE);
     utf8proc_ssize_t count =
         utf8proc_decompose_char((utf8proc_int32_t)c, to, 32, canonical, &class);
     utf8proc_ssize_t whole =
@@ -83,8 +83,8 @@ static const char *run_end(const normalizer *n, const char *at, const char *end,
 static trine_status add_form(const normalizer *n, const char *text, size_t bytes,
                              text_buffer *out) {
     utf8proc_uint8_t *form = NULL;
-    utf8proc_ssize_t count =
-        utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)bytes, &form, n->form);
+    utf8proc_ssize_t count = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)bytes,
+                                          &form, (utf8proc_option_t)n->form);
     if (count == UTF8PROC_ERROR_NOMEM) return RAISE(TRINE_ENOMEM, "no memory for a normal form");
     CHECK(count >= 0, TRINE_EDATA, "no normal form: %s", utf8proc_errmsg(count));
     trine_status status = text_add(out, (const char *)form, (size_t)count);
