@@ -78,7 +78,7 @@ def texts_of(megabytes):
     kinds = {"scripts": [c.prose(10000).encode() for _ in range(size // 10000)], "code": [], "KJV": []}
     for text in files:
         if sum(map(len, kinds["code"])) < size:
-            kinds["code"].append(text.decode(errors="ignore").encode())
+            kinds["code"] += [text[at:at + 10000].decode(errors="ignore").encode() for at in range(0, len(text), 10000)]
     bible = corpus.kjv()[:size]
     kinds["KJV"] = [bible[at:at + 10000] for at in range(0, len(bible), 10000)]
     return {kind: texts for kind, texts in kinds.items() if texts}
