@@ -21,13 +21,11 @@
 #include "base/output.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
+#include "execution_rows.h"
 #include "generate/codec.h"
 #include "generate/generator.h"
 #include "generate/stop_text.h"
 #include "tokenizer/chat.h"
-
-#define TRANSPORT_NAME(name, text) text,
-static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
 
 typedef struct {
     const char *path, *prompt, *ids, *tokenizer, *system;
@@ -95,25 +93,7 @@ static size_t run_rows(option *rows, settings *s) {
     trine_generate_config *c = &s->config;
     const option own[] = {
         OPTION_HEADING("Execution"),
-        OPTION_INT("tp", "tensor-model-parallel-size", &c->layout.tp, "N", 1, INT_MAX,
-                   "tensor-parallel ranks"),
-        OPTION_INT("pp", "pipeline-model-parallel-size", &c->layout.pp, "N", 1, INT_MAX,
-                   "pipeline stages"),
-        OPTION_STRING("device", NULL, &c->device, "NAME", "cpu, ref (plain loops) or cuda"),
-        OPTION_FLAG("bf16", NULL, &s->bf16,
-                    "bf16 weights and activations, whatever the type in the files"),
-        OPTION_FLAG("fp16", NULL, &s->fp16,
-                    "fp16 weights and activations, whatever the type in the files"),
-        OPTION_FLAG("tf32", NULL, &c->tf32,
-                    "cuda: use TF32 for matrix products; faster, less accurate"),
-        OPTION_STRING("cuda-library", NULL, &c->cuda_library, "FILE",
-                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
-        OPTION_INT("threads", NULL, &c->threads, "N", 0, INT_MAX,
-                   "threads per rank; 0: from the affinity mask and the ranks of the node"),
-        OPTION_CHOICE("transport", NULL, &c->transport, transport_names,
-                      "how ranks communicate; see train_gpt --help"),
-        OPTION_DOUBLE("timeout", NULL, &c->timeout, "SECONDS", 0, INFINITY,
-                      "abort the job when a rank has waited this long; 0: never"),
+        EXECUTION_ROWS(c, &s->bf16, &s->fp16),
         OPTION_FLAG("no-cache", NULL, &c->no_cache,
                     "evaluate all tokens again for each new one: slower, for comparison"),
         OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
