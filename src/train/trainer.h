@@ -29,6 +29,8 @@ typedef struct {
     tokens_print print;
 } trainer_data;
 
+enum { TRAINER_STRINGS = 7 }; /* of a trine_config */
+
 struct trine_trainer {
     trine_world *world; /* not owned */
     trine_config config;
@@ -65,8 +67,7 @@ struct trine_trainer {
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
-    char *data_path, *val_path, *tokenizer_path, *split, *schedule_file, *library; /* owned copies of the
-                                                                                      configuration's strings */
+    char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */
 };
 
 /* What the run's tokenizer must fit; borrowed from the trainer. */
