@@ -20,7 +20,7 @@
  * the job that saves there, and a slow machine loses most of them: so a time, not a number of attempts. */
 #define LIST_AGAIN_SECONDS 60
 
-#define LATEST_BYTES   64
+#define LATEST_BYTES 64
 
 /* ---- Agreement: a fault of one rank is reported on all ----------------------------------- */
 

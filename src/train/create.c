@@ -18,7 +18,7 @@ static const size_t strings[] = {
 };
 _Static_assert(sizeof strings / sizeof *strings == TRAINER_STRINGS, "a copy of each");
 
-static trine_status own_strings(trine_trainer *t) {
+trine_status trainer_own_strings(trine_trainer *t) {
     for (int i = 0; i < TRAINER_STRINGS; i++) {
         const char **text = (const char **)((char *)&t->config + strings[i]);
         if (!*text) continue;
@@ -137,7 +137,7 @@ static trine_status find_peak(trine_trainer *t) {
 
 /* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
-    TRY(own_strings(t));
+    TRY(trainer_own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
