@@ -154,9 +154,9 @@ static trine_status take_at_last(name_lock *l, const char *label) {
     return TRINE_OK;
 }
 
-trine_status name_lock_take(name_lock **lock, const char *option, const char *name) {
+trine_status name_lock_take(name_lock **lock, const char *what, const char *name) {
     char label[4200];
-    snprintf(label, sizeof label, "%s %s", option, name);
+    snprintf(label, sizeof label, "%s %s", what, name);
     name_lock *l = *lock = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for a lock");
     l->fd = -1;

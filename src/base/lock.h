@@ -28,9 +28,9 @@ const char *lock_owner(int fd, char who[LOCK_WHO]);
  * excludes others: that of a killed program must be removed by hand. */
 typedef struct name_lock name_lock;
 
-/* Takes the lock of the name DIR/NAME; *l is owned by the caller, NULL after an error. `option` is "--out", for
+/* Takes the lock of the name DIR/NAME; *l is owned by the caller, NULL after an error. `what` is "--out", for
  * messages. Errors: TRINE_EBUSY names the owner; TRINE_EIO, TRINE_ENOMEM. */
-trine_status name_lock_take(name_lock **l, const char *option, const char *name);
+trine_status name_lock_take(name_lock **l, const char *what, const char *name);
 /* Removes the file. *l may be NULL. */
 void name_lock_release(name_lock **l);
 

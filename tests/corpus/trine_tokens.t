@@ -225,7 +225,7 @@ interrupted() {
     background "$tokens" --tokenizer "$tiny" --json-key text --out i pipe
     exec 9>pipe
     for _ in 1 2 3 4 5 6; do cat docs.jsonl >&9; done
-    eventually 30 [ -e "$(echo .i_train.bin.*.shard)" ] || return 1
+    eventually 30 compgen -G ".i_train.bin.*.shard" || return 1
     kill "-$1" "$launcher"
     finish
     exec 9>&-
