@@ -43,7 +43,7 @@ program() {
         schedule) exec "$train" $SMALL --num-layers 8 --pp 4 --global-batch-size $((200 * number)) --explain layers \
             --export-schedule out ;;
         export) exec "$export_tool" "$dir/run-$who" out ;;
-        log) small_run $number --log out ;;
+        log) small_run $number --train-iters 200 --log out ;;
         save) small_run $number --save out --save-interval 4 ;;
         profile) small_run 1 --train-iters $((last + number)) --profile-json out ;;
         # the second is the first one's restart
@@ -72,6 +72,7 @@ fresh() {
     [ ! -d "$dir/begun" ] || cp -r "$dir/begun" "$dir/saved-$1"
 }
 
+declare -A spans counts both failures status_of
 for who in a b; do
     mkdir "$dir/run-$who" && cd "$dir/run-$who" && (small_run $([ $who = a ] && echo 3 || echo 4) --save . --hidden-size 128) \
         >"$dir/out" 2>"$dir/err" || break
@@ -81,8 +82,10 @@ status=$?
 for kind in "${kinds[@]}"; do
     for who in a b; do
         fresh $who
+        began=$(date +%s%N)
         mkdir -p "$dir/alone/$kind-$who" && cd "$dir/alone/$kind-$who" && (program "$kind" $who) >"$dir/out" 2>"$dir/err" &&
             contents "$kind" >"$dir/alone/$kind-$who.txt" || status=1
+        spans[$kind]=$((($(date +%s%N) - began) / 1000000 + 1)) # in which the other one starts
     done
 done
 [ $status -eq 0 ]
@@ -189,15 +192,11 @@ trial() {
 }
 
 bad=0
-declare -A counts both failures status_of
 for trial in $(seq "$trials"); do
     kind=${kinds[$(((trial - 1) % ${#kinds[@]}))]}
     draw 5
     what=$([ "$r" -eq 0 ] && echo kill || echo run)
-    case $kind in
-        log | save | profile | resume) span=500 ;;
-        *) span=120 ;;
-    esac
+    span=${spans[$kind]}
     counts[$kind]=$((${counts[$kind]:-0} + 1))
     trial || { bad=$((bad + 1)) && failures[$kind]=$((${failures[$kind]:-0} + 1)); }
 done 2>/dev/null # hides the shell's messages about killed jobs
