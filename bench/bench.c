@@ -65,7 +65,7 @@ double bench_max(const bench_samples *s) {
 
 struct bench_report {
     bench_voice voice;
-    char *path;  /* NULL: no file */
+    char *path; /* NULL: no file */
     whole_file *file;
     cJSON *root; /* owns the objects below */
     cJSON *tables, *figures, *skipped, *rows;

@@ -27,9 +27,9 @@ void shards_path(const shards *s, size_t file, char path[SHARD_PATH]) {
 
 /* What the folder of a stem has of it. */
 typedef struct {
-    const char *base;       /* the stem without its folder */
+    const char *base;        /* the stem without its folder */
     char folder[SHARD_PATH]; /* with a slash at its end */
-    char found[SHARD_PATH]; /* the first of an earlier run's numbered files; "": none */
+    char found[SHARD_PATH];  /* the first of an earlier run's numbered files; "": none */
 } stem_folder;
 
 static trine_status each_of(stem_folder *f, void (*visit)(stem_folder *, const char *)) {

@@ -95,7 +95,8 @@ static bool fill(cJSON *root, const doctor_job *job, const findings *found, doub
            add_ranks(root, job) && add_pairs(root, job);
 }
 
-trine_status report_json(report_file *o, const doctor_job *job, const findings *found, double seconds) {
+trine_status report_json(report_file *o, const doctor_job *job, const findings *found,
+                         double seconds) {
     cJSON *root = cJSON_CreateObject();
     char *line = root && fill(root, job, found, seconds) && json_exact(root)
                      ? json_print(root, false)

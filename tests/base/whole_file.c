@@ -263,7 +263,8 @@ static void links_and_devices_stay(void **state) {
     assert_true(S_ISLNK(is.st_mode));
     expect_text("real", "after\n");
     OK(write_whole("/dev/null", "after\n"));
-    REFUSED(write_whole("/dev/full", "after\n"), TRINE_EIO, "--out /dev/full: No space left on device");
+    REFUSED(write_whole("/dev/full", "after\n"), TRINE_EIO,
+            "--out /dev/full: No space left on device");
     assert_int_equal(mkdir("folder", 0700), 0);
     REFUSED(write_whole("folder", "after\n"), TRINE_EIO, "--out folder: Is a directory");
     REFUSED(write_whole("none/target", "after\n"), TRINE_EIO,
@@ -396,8 +397,9 @@ static void a_log_without_locks_is_reported(void **state) {
     OK(output_open(&a, "--log", "log"));
     catch_errors();
     trine_status status = output_lock(a);
-    expect_error("trine: --log log: the file system has no locks (Function not implemented); a second "
-                 "program that writes to this file will not be noticed\n");
+    expect_error(
+        "trine: --log log: the file system has no locks (Function not implemented); a second "
+        "program that writes to this file will not be noticed\n");
     OK(status);
     output_close(&a);
     OK(output_open(&a, "--log", "/dev/null"));

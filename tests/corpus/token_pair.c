@@ -19,7 +19,8 @@
 static char folder[] = "/tmp/trine-pair-XXXXXX";
 static const shards one_file = {.limit = 1000, .vocab = 100};
 static const shards several = {.limit = 10, .numbered = true, .vocab = 100};
-static const shards overflowing = {.limit = 10, .vocab = 100}; /* numbers, once one file is not enough */
+static const shards overflowing = {.limit = 10,
+                                   .vocab = 100}; /* numbers, once one file is not enough */
 
 int flock(int fd, int how) {
     CALLS_ANSWER(calls_ask_fd("flock", fd), 0);
