@@ -87,8 +87,7 @@ static trine_status open_file(name_lock *l, const char *label, bool *made, bool 
         *gone = l->fd < 0 && errno == ENOENT;
         if (*gone) return TRINE_OK;
     }
-    CHECK(l->fd >= 0, TRINE_EIO, "%s: cannot create the lock %s: %s", label, l->path,
-          strerror(errno));
+    CHECK(l->fd >= 0, TRINE_EIO, "%s: %s (creating the lock %s)", label, strerror(errno), l->path);
     CHECK(fstat(l->fd, &is) == 0 && S_ISREG(is.st_mode), TRINE_EIO,
           "%s: the lock %s is not a regular file", label, l->path);
     return TRINE_OK;

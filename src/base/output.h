@@ -31,8 +31,9 @@ void output_close(output **o); /* *o may be NULL */
 /* Whether both (either may be NULL) are the same regular file, whatever their names. Pure. */
 bool output_same(const output *a, const output *b);
 
-/* Takes the file's lock, if it is a regular file: two programs that write lines at places of their own would mix them.
- * Where the file system has no locks, that is said once on standard error. Errors: TRINE_EBUSY names the owner. */
+/* Takes the file's lock, if it is a regular file: two programs that write lines at places of their own would mix
+ * them. Where the file system has no locks, that is said once on standard error. Errors: TRINE_EBUSY names the
+ * owner. */
 trine_status output_lock(output *o);
 
 /* Truncates a regular file to `end`; lines follow there. Errors: TRINE_EIO. */

@@ -1,5 +1,5 @@
-/* A report: a file of a few lines, which are complete whenever they are there (base/whole_file.h): after each line the
- * file is replaced by one that has it, too. Into a pipe or a device a line is written like that of a log
+/* A report: a file of a few lines, which are complete whenever they are there (base/whole_file.h): after each line
+ * the file is replaced by one that has it, too. Into a pipe or a device a line is written like that of a log
  * (base/output.h). Opening it shows that the file can be written, and leaves an earlier one as it is; without a line
  * nothing changes. Not collective. */
 #ifndef TRINE_BASE_REPORT_FILE_H
@@ -9,8 +9,8 @@
 
 typedef struct report_file report_file;
 
-/* *r is owned by the caller, NULL after an error; `option` ("--json") is for messages, and kept by reference. Blocks on
- * a pipe until it has a reader. Errors: TRINE_EIO, TRINE_ENOMEM. */
+/* *r is owned by the caller, NULL after an error; `option` ("--json") is for messages, and kept by reference. Blocks
+ * on a pipe until it has a reader. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status report_file_open(report_file **r, const char *option, const char *path);
 /* *r may be NULL. */
 void report_file_close(report_file **r);

@@ -124,8 +124,8 @@ static trine_status create(whole_file *f, const char *ending, bool locked, bool 
     int cause = errno;
     if (fd >= 0 && !f->stream) close(fd);
     if (fd >= 0 && *done && !f->stream) unlink(f->unfinished);
-    CHECK(fd >= 0 && (f->stream || !*done), TRINE_EIO, "%s: cannot create %s: %s", f->label,
-          f->unfinished, strerror(cause));
+    CHECK(fd >= 0 && (f->stream || !*done), TRINE_EIO, "%s: %s (creating %s)", f->label,
+          strerror(cause), f->unfinished);
     return TRINE_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Names of the files of one stream of tokens: BASE_000000.bin, BASE_000001.bin ...; until they have them,
- * .BASE_000001.bin.<token>.shard (base/whole_file.h), the first one .BASE.bin.<token>.shard. They get their names in
- * order: as long as one of the numbered names is missing, the file of the last number is still under the other. Pure. */
+ * .BASE_000001.bin.<token>.shard (base/whole_file.h), the first one .BASE.bin.<token>.shard. They get their names
+ * in order: as long as one of the numbered names is missing, the file of the last number still has the other one.
+ * Pure. */
 #ifndef TRINE_DATA_SHARD_NAMES_H
 #define TRINE_DATA_SHARD_NAMES_H
 

@@ -106,7 +106,7 @@ check "an invalid fraction" refuses "--val-fraction: invalid value \"1.5\"; expe
 check "an unknown option" refuses "unknown option --val-fractoin; did you mean --val-fraction?" \
     --val-fractoin 0.2 --out g one.txt
 check "no input" refuses "no FILE given" --out g
-check "an output in a missing folder" refuses "--out nowhere/g: cannot create the lock nowhere/.g.trine-lock: No such file" \
+check "an output in a missing folder" refuses "--out nowhere/g: No such file or directory (creating the lock nowhere/.g.trine-lock)" \
     --out nowhere/g one.txt --val-fraction 0.5
 
 helps() {

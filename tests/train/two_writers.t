@@ -8,6 +8,7 @@
 # TRINE_SEED (61) seeds the times; TRINE_TRIALS is the number of pairs (12; in the full tests 200).
 . tests/lib.sh
 
+root=$PWD
 tokens=$(realpath "$BUILD")/trine-tokens
 export_tool=$(realpath "$BUILD")/trine-export
 train=$(realpath "$BUILD")/train_gpt
@@ -90,6 +91,18 @@ for kind in "${kinds[@]}"; do
 done
 [ $status -eq 0 ]
 result $? "each program alone"
+
+# A log that another program has: all ranks end, and the file is as it was. util-linux's flock is essential.
+precious "$log"
+exec 8>>"$log"
+flock -n 8
+cd "$root" && job 2 --data-path "$data" --log "$log"
+[ "$status" -ne 0 ] && messages 1 && says 1 "--log $log: " && says 1 " is writing to this file; wait until it exits, or name another file" &&
+    ended && untouched "$log"
+result $? "a log of another program is refused on all ranks"
+exec 8>&-
+job 2 --data-path "$data" --log "$log" && [ "$status" -eq 0 ] && [ "$(wc -l <"$log")" -eq 3 ]
+result $? "once that program has ended, it is written"
 
 # wrong TEXT: reports what is wrong
 wrong() {
@@ -201,7 +214,7 @@ for trial in $(seq "$trials"); do
     trial || { bad=$((bad + 1)) && failures[$kind]=$((${failures[$kind]:-0} + 1)); }
 done 2>/dev/null # hides the shell's messages about killed jobs
 for kind in "${kinds[@]}"; do
-    echo "# $kind: ${counts[$kind]:-0} pairs, ${both[$kind]:-0} of them one after the other, ${failures[$kind]:-0} bad"
+    echo "# $kind: ${counts[$kind]:-0} pairs, ${both[$kind]:-0} with status 0 twice, ${failures[$kind]:-0} bad"
 done
 cd / && [ $bad -eq 0 ]
 result $? "$trials pairs of programs that write to one target: no mixture, no silent loss"
