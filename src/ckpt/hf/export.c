@@ -213,6 +213,7 @@ static trine_status write_folder(const job *j) {
     TRY(hf_config_save(&j->model, common_type(j), j->making));
     TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
+    TRY(expect_free(j)); /* another export may have been faster */
     TRY(file_rename(j->making, j->out));
     return sync_parent(j->out);
 }
