@@ -1,6 +1,7 @@
 #!/bin/sh
-# --help, --dry-run and --explain need no mpirun, and the numbers of --dry-run equal those of a run.
+# --help, --dry-run and --explain need no mpirun, and the numbers of --dry-run equal those of a run. The progress bar.
 . tests/lib.sh
+needs script
 
 token_file "$data" 20240520 1 4096 4096
 mixed="--tp 2 --pp 2 --zero 3 --global-batch-size 4"
@@ -89,6 +90,13 @@ result $? "--dry-run refuses the configurations that a run refuses"
 look --dry-run --dp 70000 --tp 70000 --pp 2
 [ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2: too many ranks: 9800000000 (at most 2147483647)"
 result $? "--dry-run refuses a number of ranks beyond the limit"
+
+# The bar is drawn where the program's parent writes to a terminal. At the first validation no step's time is known.
+# shellcheck disable=SC2086
+run script -qec "$(echo "$TRAIN" $SMALL) --data-path $data --val-data-path $data --eval-iters 1; exit \$?" /dev/null </dev/null
+tr '\r' '\n' <"$dir/out" | grep '^\[[#.]*\] ' >"$dir/bars"
+[ "$status" -eq 0 ] && [ "$(grep -c '\] *0%$' "$dir/bars")" -eq 1 ] && grep -q '\] *66%  [1-9][0-9.]* [mu]*s left$' "$dir/bars"
+result $? "the progress bar says what is left as soon as a step's time is known"
 
 printf '\377\377\377\177' | dd of="$data" bs=1 seek=12 conv=notrunc status=none
 look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-batch-size 1048576
