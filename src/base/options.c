@@ -361,6 +361,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     char want[512];
     int shown = (int)strcspn(argument, "=");
     expected(row, want, sizeof want);
+    if (c->o->given && row != &version_row) c->o->given[row - c->o->rows] = true;
     if (row->kind == OPTION_KIND_FLAG) {
         bool man = asks_for_man(row, value);
         man_is_wanted |= man;

@@ -149,13 +149,24 @@ typedef struct {
     size_t count;
     const char **arguments; /* receives positional arguments, argc entries; NULL: refused */
     int *argument_count;    /* set, unless arguments is NULL */
+    bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
 } options;
+
+/* What a combination of options breaks: an option that would have no effect, or one that it cannot have. */
+typedef struct {
+    const char *option; /* a row's name: broken only if it is given, since a default asks for nothing; NULL: always */
+    bool broken;
+    const char *text; /* "--keep requires --save" */
+} option_rule;
 
 /* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest option for
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
  * point into their room.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
+
+/* Refuses, in one message, all rules that are broken. `o` has `given`. Errors: TRINE_EINVAL. Not collective. */
+trine_status options_check_rules(const options *o, const option_rule *rules, size_t count);
 
 /* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
  * rank there before MPI_Init. Not collective. */
