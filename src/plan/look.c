@@ -53,8 +53,15 @@ static void rehearsal_end(rehearsal *r) {
     if (r->dev) device_close_sizes(&r->dev);
 }
 
+/* 0: --ranks-per-node is not given. */
+static int count_nodes(const rehearsal *h) {
+    int per_node = h->config.parallel.ranks_per_node,
+        ranks = axes_size(h->config.parallel.layout, ALL_AXES);
+    return per_node ? (ranks - 1) / per_node + 1 : 0;
+}
+
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
-    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev};
+    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev, .nodes = count_nodes(h)};
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);

@@ -12,7 +12,7 @@ typedef struct {
     const program *stages;
     const device *dev;
     const char *const *hosts;
-    int nodes, threads;
+    int nodes, threads; /* nodes: 0: unknown */
     const trine_mesh *mesh; /* NULL without a running job */
 } report;
 

@@ -559,7 +559,8 @@ static void blends_that_are_none(void **state) {
     REFUSED(BLEND("--data-path", "a", "2", "b"), TRINE_EINVAL,
             "--data-path: invalid weight \"2\"; expected one FILE, or weights, each with files");
     static char *const odd[] = {"nan", "inf", "-nan", "NAN(1)", "1e999", "-1"};
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) { /* the word at fault, not the next number */
+    for (size_t i = 0; i < sizeof odd / sizeof *odd;
+         i++) { /* the word at fault, not the next number */
         char want[80];
         snprintf(want, sizeof want, "--data-path: invalid weight \"%s\"; expected", odd[i]);
         REFUSED(BLEND("--data-path", odd[i], "a.bin", "1", "b.bin"), TRINE_EINVAL, want);

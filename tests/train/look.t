@@ -103,6 +103,27 @@ look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-b
 [ "$status" -eq 1 ] && messages 1 && says 1 "more than any machine can hold; reduce the model or the batch"
 result $? "the size checks include the vocabulary of the token file"
 
+# nodes COUNT TEXT: of groups that span several, in a plan and in the banner of a run, where nodes are simulated
+nodes() {
+    prints 1 "$2" && prints "$1" "warning: a tp group spans 2 nodes, so that each layer waits for the network"
+}
+# shellcheck disable=SC2086
+for how in "look --dry-run" "job 4 --data-path $dir/copy.bin"; do
+    [ "$how" = "look --dry-run" ] || token_file "$dir/copy.bin" 20240520 1 4096 4096
+    $how --tp 2 --dp 2 --ranks-per-node 2
+    nodes 0 "nodes per group: tp 1, dp 2" && prints 1 "layout   4 ranks = pp 1 x dp 2 x tp 2 on 2 nodes; "
+    result $? "$how: the nodes of each group"
+    $how --tp 4 --ranks-per-node 2
+    nodes 1 "nodes per group: tp 2"
+    result $? "$how: a tp group over two nodes"
+    $how --tp 2 --pp 2 --ranks-per-node 3
+    nodes 1 "nodes per group: tp 2, pp 2"
+    result $? "$how: one of two tp groups over two nodes"
+done
+look --dry-run --tp 2 --dp 2
+prints 0 "nodes" && prints 0 "on 1 node"
+result $? "a plan without --ranks-per-node says nothing about nodes"
+
 # MPI is not initialized; it could not be here.
 run env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two
 [ "$status" -eq 1 ] && messages 1 && says 1 "--tp: invalid value \"two\"; expected an integer" &&
