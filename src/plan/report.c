@@ -210,9 +210,10 @@ static void report_precision(const trine_precision *p, FILE *out) {
     fputc('\n', out);
 }
 
-double report_bubble(const program *stages) {
-    double formula = pp_bubble(stages->spec);
-    return isnan(formula) ? pp_idle(stages) : formula;
+double report_bubble(const report *r) {
+    double formula = pp_bubble(r->stages->spec);
+    if (!isnan(formula)) return formula;
+    return r->steady ? r->steady->idle : pp_idle(r->stages);
 }
 
 void report_batch(const report *r, FILE *out) {
@@ -225,8 +226,7 @@ void report_batch(const report *r, FILE *out) {
               c->global_batch_size, c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
-              (long long)c->global_batch_size * c->model.seq_length,
-              100 * report_bubble(r->stages));
+              (long long)c->global_batch_size * c->model.seq_length, 100 * report_bubble(r));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
@@ -351,7 +351,7 @@ static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     state_config hc =
         resolve_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
     TRY(state_create(&h, &hc));
-    *t = traffic_of(&h, &r->stages[stage]);
+    *t = r->steady ? steady_traffic(r->steady, &h, stage) : traffic_of(&h, &r->stages[stage]);
     state_destroy(&h);
     return TRINE_OK;
 }

@@ -5,11 +5,13 @@
 #define TRINE_PLAN_REPORT_H
 
 #include "plan/resolve.h"
+#include "plan/steady.h"
 
 /* The input of all reports. `hosts` (world size) is NULL without a running job. */
 typedef struct {
     const trine_config *config;
     const program *stages;
+    const steady *steady; /* NULL: `stages` are the whole programs; otherwise steps[0], which has their counts */
     const device *dev;
     const char *const *hosts;
     int nodes, threads; /* nodes: 0: unknown */
@@ -21,7 +23,7 @@ void report_layout(const report *r, FILE *out);
 /* "embedding, layers 0-3", the units of stage p. */
 void report_stage_units(const program_spec *s, int p, char *text, size_t size);
 /* The pipeline bubble: by formula, or simulated where there is none. Pure. */
-double report_bubble(const program *stages);
+double report_bubble(const report *r);
 void report_batch(const report *r, FILE *out);
 /* "shm: dp tp node; mpi: pp": this rank's groups of two or more ranks; needs a mesh. */
 void report_transport(const report *r, FILE *out);
