@@ -72,7 +72,7 @@ static int count_nodes(const rehearsal *h) {
 
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config,
-                .stages = h->is_steady ? h->steady.steps[0] : h->stages,
+                .stages = h->is_steady ? h->steady.stages : h->stages,
                 .steady = h->is_steady ? &h->steady : NULL,
                 .dev = h->dev,
                 .nodes = count_nodes(h)};

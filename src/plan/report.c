@@ -332,14 +332,21 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
     memory_row("of which in windows", plans, -1, shared, count, out);
 }
 
+trine_status report_plan(const report *r, int stage, arena *plan) {
+    const trine_coord at = {.pp = stage};
+    arena steps[STEADY_STEPS];
+    for (int i = 0; r->steady && i < STEADY_STEPS; i++)
+        TRY(resolve_plan(r->config, r->steady->steps[i], r->dev, at, &steps[i]));
+    if (r->steady && steady_arena(r->steady, steps, plan)) return TRINE_OK;
+    return resolve_plan(r->config, r->stages, r->dev, at, plan);
+}
+
 trine_status report_memory(const report *r, FILE *out) {
     int stages = r->stages[0].spec->stages;
     arena plans[REPORT_COLUMNS];
     for (int from = 0; from < stages; from += REPORT_COLUMNS) {
         int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
-        for (int n = 0; n < count; n++)
-            TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n},
-                             &plans[n]));
+        for (int n = 0; n < count; n++) TRY(report_plan(r, from + n, &plans[n]));
         memory_block(r, plans, from, count, out);
     }
     return TRINE_OK;

@@ -109,32 +109,56 @@ static trine_status check_steps(steady *s, int micros, bool *found) {
     return TRINE_OK;
 }
 
-/* The first step gets the counts of the whole one. */
-static void complete(steady *s, int micros) {
+static trine_status complete(steady *s) {
     numbers n;
-    for (int p = 0; p < s->specs[0].stages; p++)
+    size_t stages = (size_t)s->whole.stages;
+    s->stages = calloc(stages, sizeof *s->stages);
+    CHECK(s->stages, TRINE_ENOMEM, "no memory for %zu programs", stages);
+    memcpy(s->stages, s->steps[0], stages * sizeof *s->stages);
+    for (int p = 0; p < s->whole.stages; p++) {
+        s->stages[p].spec = &s->whole;
         for (int c = 0; c < COUNTS; c++) {
             buffers_of(s, p, c, n);
-            *count_of(&s->steps[0][p], c) = (int)whole_of(s, n);
+            *count_of(&s->stages[p], c) = (int)whole_of(s, n);
         }
-    s->specs[0].micros = micros;
+    }
+    return TRINE_OK;
 }
 
 trine_status steady_create(steady *s, const program_spec *whole, bool *found) {
-    *s = (steady){.idle = NAN};
+    *s = (steady){.whole = *whole, .idle = NAN};
     *found = false;
     trine_status status = compose_steps(s, whole);
     if (status == TRINE_OK) status = check_steps(s, whole->micros, found);
-    if (*found)
-        complete(s, whole->micros);
-    else
-        steady_destroy(s);
+    if (status == TRINE_OK && *found) status = complete(s);
+    *found = *found && status == TRINE_OK;
+    if (!*found) steady_destroy(s);
     return status;
 }
 
 void steady_destroy(steady *s) {
     for (int i = 0; i < STEADY_STEPS; i++) compose_destroy(&s->specs[i], &s->steps[i]);
+    free(s->stages);
     *s = (steady){.idle = NAN};
+}
+
+/* The sizes in an arena that a plan reports. */
+static size_t *size_in(arena *a, int n) {
+    size_t *const sizes[] = {&a->used, &a->shared_used, &a->exchanged.used, &a->host.used};
+    return n < 4 ? sizes[n] : &a->bytes[n - 4];
+}
+
+bool steady_arena(const steady *s, const arena steps[STEADY_STEPS], arena *whole) {
+    arena a[STEADY_STEPS];
+    memcpy(a, steps, sizeof a);
+    *whole = steps[0];
+    for (int n = 0; n < 4 + MEM_KINDS; n++) {
+        numbers sizes;
+        for (int i = 0; i < STEADY_STEPS; i++) sizes[i] = (int64_t)*size_in(&a[i], n);
+        if (!is_linear(sizes)) return false;
+        *size_in(whole, n) = (size_t)whole_of(s, sizes);
+    }
+    return true;
 }
 
 traffic steady_traffic(const steady *s, const rank_state *h, int stage) {

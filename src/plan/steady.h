@@ -6,6 +6,7 @@
 #ifndef TRINE_PLAN_STEADY_H
 #define TRINE_PLAN_STEADY_H
 
+#include "base/arena.h"
 #include "core/program.h"
 #include "run/traffic.h"
 
@@ -13,8 +14,9 @@ enum { STEADY_STEPS = 3 };
 
 /* {0}: none. Must not be moved: programs point to its specs. */
 typedef struct {
-    program_spec specs[STEADY_STEPS]; /* of the short steps; then [0] is the whole step's */
-    program *steps[STEADY_STEPS]; /* the stages' programs, checked; those of [0] then have the whole step's counts of buffers. Owned */
+    program_spec whole, specs[STEADY_STEPS];
+    program *steps[STEADY_STEPS]; /* the stages' programs, checked; owned */
+    program *stages; /* of `whole`, with its counts of buffers, and the code of steps[0]; the array is owned */
     int64_t periods; /* of the whole step, more than of the first */
     double idle;     /* pp_idle of the whole step; NAN: pp_bubble has it, or out of memory */
 } steady;
@@ -25,6 +27,9 @@ bool steady_worth(const program_spec *whole);
 /* *found: false: the steps are not periodic, and *s is {0}. Errors: as compose_all; TRINE_ENOMEM. Not collective. */
 trine_status steady_create(steady *s, const program_spec *whole, bool *found);
 void steady_destroy(steady *s);
+
+/* What a stage of the whole step takes, from the plans of the three steps; false: it does not grow linearly. Pure. */
+bool steady_arena(const steady *s, const arena steps[STEADY_STEPS], arena *whole);
 
 /* The traffic of a stage in the whole step. `h` as in traffic_of. Pure. */
 traffic steady_traffic(const steady *s, const rank_state *h, int stage);
