@@ -107,9 +107,14 @@ result $? "the size checks include the vocabulary of the token file"
 nodes() {
     prints 1 "$2" && prints "$1" "warning: a tp group spans 2 nodes, so that each layer waits for the network"
 }
-# shellcheck disable=SC2086
-for how in "look --dry-run" "job 4 --data-path $dir/copy.bin"; do
-    [ "$how" = "look --dry-run" ] || token_file "$dir/copy.bin" 20240520 1 4096 4096
+run_of_four() {
+    job 4 --data-path "$dir/copy.bin" "$@"
+}
+plan() {
+    look --dry-run "$@"
+}
+token_file "$dir/copy.bin" 20240520 1 4096 4096
+for how in plan run_of_four; do
     $how --tp 2 --dp 2 --ranks-per-node 2
     nodes 0 "nodes per group: tp 1, dp 2" && prints 1 "layout   4 ranks = pp 1 x dp 2 x tp 2 on 2 nodes; "
     result $? "$how: the nodes of each group"
@@ -120,6 +125,12 @@ for how in "look --dry-run" "job 4 --data-path $dir/copy.bin"; do
     nodes 1 "nodes per group: tp 2, pp 2"
     result $? "$how: one of two tp groups over two nodes"
 done
+# Its programs would be some hundred MB; the address space is limited, since no test asserts time.
+# shellcheck disable=SC2016,SC2086
+run sh -c 'ulimit -v 400000 && exec "$@"' sh "$TRAIN" $SMALL --dry-run --pp 2 --zero 1 --global-batch-size 1000000
+quiet && prints 1 "1000000 micro-batches" && prints 1 "activations out     1953.125"
+result $? "the plan of a step of a million micro-batches is small"
+
 look --dry-run --tp 2 --dp 2
 prints 0 "nodes" && prints 0 "on 1 node"
 result $? "a plan without --ranks-per-node says nothing about nodes"
