@@ -245,7 +245,7 @@ typedef struct {
 /* A trainer's command line: the options of the example trainers, with Megatron-LM's names where it
  * has them. They fill the structs and nothing else. */
 typedef struct {
-    bool help, dry_run, explain;
+    bool help, dry_run, explain; /* help: also --version: trine_usage prints what was asked for */
     const char *export_schedule; /* file to write the schedule to (trine_export_schedule); NULL: none */
     int explain_what; /* 0: the programs, 1: the model's lists of layers */
     int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */

@@ -98,7 +98,8 @@ static trine_status list_texts(settings *s, const char **more, size_t count) {
 }
 
 /* Checks of combinations of options. */
-static trine_status check_settings(settings *s, const char **arguments, int count) {
+static trine_status check_settings(settings *s, const options *o, const char **arguments,
+                                   int count) {
     int tasks = (s->text.count > 0) + !!s->data + !!s->choices;
     CHECK(count > 0, TRINE_EINVAL,
           "expected a PATH, a checkpoint or a Hugging Face folder (see --help)");
@@ -106,6 +107,12 @@ static trine_status check_settings(settings *s, const char **arguments, int coun
     CHECK(count == 1 || s->text.count, TRINE_EINVAL,
           "expected one PATH, got %d; only --text takes several files", count);
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
+    const option_rule rules[] = {
+        {"stride", s->stride && s->choices, "--stride requires --text or --data"},
+        {"max-tokens", s->max_tokens && s->choices, "--max-tokens requires --text or --data"},
+        {"limit", s->limit && !s->choices, "--limit requires --choices"},
+    };
+    TRY(options_check_rules(o, rules, sizeof rules / sizeof *rules));
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     s->path = arguments[0];
     return list_texts(s, arguments + 1, (size_t)count - 1);
@@ -114,6 +121,7 @@ static trine_status check_settings(settings *s, const char **arguments, int coun
 static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
     int count = 0;
     option rows[ROWS];
+    bool given[ROWS] = {false};
     size_t used = task_rows(rows, s);
     used += run_rows(rows + used, s);
     ASSERT(used <= ROWS);
@@ -128,6 +136,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         .count = used,
         .arguments = arguments,
         .argument_count = &count,
+        .given = given,
     };
     trine_status status = options_parse(&o, argc, argv);
     if (s->help) { /* --help takes precedence over other errors */
@@ -138,7 +147,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         return TRINE_OK;
     }
     TRY(status);
-    return check_settings(s, arguments, count);
+    return check_settings(s, &o, arguments, count);
 }
 
 /* ---- What is evaluated ---- */

@@ -3,17 +3,19 @@
  *     trine-export run/step-1000 gpt       gpt/config.json, gpt/model.safetensors
  *     trine-export run gpt                 of the newest complete one in run
  *
- *     transformers.GPT2LMHeadModel.from_pretrained("gpt")
+ *     transformers.AutoModelForCausalLM.from_pretrained("gpt")
  *
  * Weights are written in fp32 if the checkpoint has fp32 (its masters), else unchanged. A Hugging
  * Face folder can be exported, too: shards become one file. The new name appears only when the
  * folder is complete. The source is copied one MiB at a time. */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "ckpt/source.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct {
     const char **folders; /* FROM and OUT; owned */
@@ -21,10 +23,42 @@ typedef struct {
     bool help;
 } settings;
 
+/* What the folder's tokenizer says; it must fit the model. */
+static trine_status take_tokenizer(const tokenizer *t, const trine_model *m, hf_tokens *tokens) {
+    CHECK(tokenizer_vocab(t) <= (uint32_t)m->vocab_size, TRINE_EDATA,
+          "%s: the largest id of this tokenizer is %" PRIu32
+          ", but the model's vocabulary is %d; replace it by the model's own tokenizer, or remove "
+          "its files to export without one",
+          tokenizer_path(t), tokenizer_vocab(t) - 1, m->vocab_size);
+    *tokens = (hf_tokens){tokenizer_begin(t), tokenizer_end(t)};
+    return TRINE_OK;
+}
+
+/* One that Trine cannot read is copied all the same. */
+static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_tokens *tokens) {
+    tokenizer *t;
+    if (!tokenizer_exists(folder)) return TRINE_OK;
+    trine_status status = tokenizer_open(&t, folder);
+    if (status == TRINE_EUNSUPPORTED) {
+        printf("the tokenizer is copied, but not compared with the model: %s\n", status_message());
+        status_clear();
+        return TRINE_OK;
+    }
+    TRY(status);
+    status = take_tokenizer(t, m, tokens);
+    tokenizer_close(&t);
+    return status;
+}
+
 static trine_status write_out(const ckpt_source *source, const char *out) {
+    const char *from = ckpt_path(source);
+    trine_model model;
     TRY(hf_export_leftovers(out, stdout));
-    TRY(hf_export(source, out));
-    printf("%s: %s, for transformers.GPT2LMHeadModel.from_pretrained\n", out, ckpt_path(source));
+    TRY(ckpt_model(source, &model));
+    hf_tokens tokens = hf_config_tokens(from, model.vocab_size);
+    TRY(read_tokenizer(from, &model, &tokens));
+    TRY(hf_export(source, &tokens, out));
+    printf("%s: %s, for transformers.%s.from_pretrained\n", out, from, hf_class(&model));
     return TRINE_OK;
 }
 
@@ -69,7 +103,7 @@ static trine_status run(settings *s, int argc, char **argv) {
         .usage = "FROM OUT",
         .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
                  "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
-                 "OUT, which transformers.GPT2LMHeadModel.from_pretrained loads.",
+                 "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads.",
         .summary = "export a Trine checkpoint as a Hugging Face folder",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,

@@ -102,8 +102,17 @@ static size_t run_rows(option *rows, settings *s) {
     return sizeof own / sizeof *own;
 }
 
+#define DRAWS "requires a --temperature above 0; at 0 the most likely token is taken"
+
 /* Checks of combinations of options. */
-static trine_status check_settings(settings *s, int arguments) {
+static trine_status check_settings(settings *s, const options *o, int arguments) {
+    bool draws = s->sampling.temperature > 0;
+    const option_rule rules[] = {
+        {"top-k", s->sampling.top_k && !draws, "--top-k " DRAWS},
+        {"top-p", s->sampling.top_p < 1 && !draws, "--top-p " DRAWS},
+        {"seed", !draws, "--seed " DRAWS},
+        {"ignore-eos", s->ids, "--ignore-eos requires text: --ids has no end, N tokens come"},
+    };
     CHECK(arguments == 1, TRINE_EINVAL,
           "expected one PATH, a checkpoint or a Hugging Face folder, got %d (see --help)",
           arguments);
@@ -113,12 +122,13 @@ static trine_status check_settings(settings *s, int arguments) {
     CHECK(s->chat || !s->system, TRINE_EINVAL, "--system is only for --chat");
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
-    return TRINE_OK;
+    return options_check_rules(o, rules, sizeof rules / sizeof *rules);
 }
 
 static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
     int count = 0;
     option rows[ROWS];
+    bool given[ROWS] = {false};
     size_t used = text_rows(rows, s);
     used += run_rows(rows + used, s);
     ASSERT(used <= ROWS);
@@ -134,6 +144,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         .count = used,
         .arguments = arguments,
         .argument_count = &count,
+        .given = given,
     };
     trine_status status = options_parse(&o, argc, argv);
     if (s->help) { /* --help takes precedence over other errors */
@@ -144,7 +155,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
         return TRINE_OK;
     }
     TRY(status);
-    TRY(check_settings(s, count));
+    TRY(check_settings(s, &o, count));
     s->path = arguments[0];
     return TRINE_OK;
 }

@@ -1,12 +1,12 @@
 /* trine-tokens: converts texts to token files.
  *
  *     trine-tokens --tokenizer smollm2 --out corpus texts web.jsonl.zst      corpus_train.bin, corpus_val.bin
- *     trine-tokens --out corpus book.txt more.txt                            the same, each byte a token
+ *     trine-tokens --out corpus book.txt more.jsonl.gz                       the same, each byte a token
  *
- * With a tokenizer, texts are read, decompressed and encoded as a stream (src/corpus). Without one
- * the vocabulary is 256, the inputs are concatenated as they are, and the last part is for
- * validation; nothing is written before all inputs have been read and the split has been checked.
- * That text is kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
+ * Inputs are read, decompressed and encoded as a stream (src/corpus). Without a tokenizer the
+ * vocabulary is 256, and the last part is for validation; nothing is written before all inputs have
+ * been read and the split has been checked. Those bytes are kept in memory: a token file has at most
+ * 2^31 - 1 tokens anyway. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +26,7 @@
 #include "corpus/token_files.h"
 #include "data/tokens.h"
 
-enum { VOCABULARY = 256, BLOCK = 1 << 16 };
+enum { VOCABULARY = 256, PREFIX = 4000 };
 
 typedef struct {
     double val_fraction;
@@ -38,143 +38,7 @@ typedef struct {
     int file_count;
 } settings;
 
-/* Bytes of all inputs. */
-typedef struct {
-    unsigned char *bytes; /* owned */
-    size_t count, capacity;
-} text;
-
-/* ---- Reading ---- */
-
-static trine_status reserve(text *t, size_t more) {
-    if (t->count + more <= t->capacity) return TRINE_OK;
-    size_t capacity = 2 * t->capacity + more;
-    unsigned char *bytes = realloc(t->bytes, capacity);
-    CHECK(bytes, TRINE_ENOMEM, "no memory for a text of more than %zu bytes", t->count);
-    t->bytes = bytes;
-    t->capacity = capacity;
-    return TRINE_OK;
-}
-
-static trine_status read_stream(text *t, FILE *in, const char *name) {
-    size_t before = t->count, got;
-    do {
-        TRY(reserve(t, BLOCK));
-        got = fread(t->bytes + t->count, 1, BLOCK, in);
-        t->count += got;
-    } while (got);
-    CHECK(!ferror(in), TRINE_EIO, "%s: %s", name, strerror(errno));
-    CHECK(t->count > before, TRINE_EDATA, "%s: no data", name);
-    return TRINE_OK;
-}
-
-static trine_status read_input(text *t, const char *path) {
-    if (!strcmp(path, "-")) return read_stream(t, stdin, "standard input");
-    FILE *in = fopen(path, "rb");
-    CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
-    trine_status status = read_stream(t, in, path);
-    fclose(in);
-    return status;
-}
-
-static trine_status read_inputs(text *t, const settings *s) {
-    for (int i = 0; i < s->file_count; i++) TRY(read_input(t, s->files[i]));
-    return TRINE_OK;
-}
-
-/* ---- Writing ---- */
-
-/* Refuses an output that is also an input, by any name (a link, another path): it would destroy the
- * text. */
-static trine_status check_output(const settings *s, const char *path) {
-    struct stat out, in;
-    if (stat(path, &out)) return TRINE_OK;
-    for (int i = 0; i < s->file_count; i++) {
-        bool same = strcmp(s->files[i], "-") && !stat(s->files[i], &in) &&
-                    in.st_dev == out.st_dev && in.st_ino == out.st_ino;
-        CHECK(!same, TRINE_EINVAL, "%s is also an input (%s); choose another --out", path,
-              s->files[i]);
-    }
-    return TRINE_OK;
-}
-
-static trine_status add_bytes(shards *s, const unsigned char *bytes, size_t count) {
-    int32_t ids[1024];
-    while (count) {
-        size_t now = count < 1024 ? count : 1024;
-        for (size_t i = 0; i < now; i++) ids[i] = bytes[i];
-        TRY(shards_add(s, ids, now));
-        bytes += now;
-        count -= now;
-    }
-    return TRINE_OK;
-}
-
-/* One token file for each part, of at most 2^31 - 1 tokens. */
-static trine_status write_pair(token_pair *p, const char *prefix, const text *t, size_t val) {
-    const shards like = {.limit = UINT64_MAX, .vocab = VOCABULARY};
-    size_t train = t->count - val;
-    TRY(token_pair_open(p, prefix, &like, val > 0));
-    TRY(add_bytes(&p->train, t->bytes, train));
-    TRY(add_bytes(&p->val, t->bytes + train, val));
-    return token_pair_publish(p);
-}
-
-static void print_part(const shards *s) {
-    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
-    if (!s->tokens) return;
-    shards_path(s, 0, first);
-    shards_path(s, s->files - 1, last);
-    if (s->files == 1)
-        printf("%s: ", first);
-    else
-        printf("%s to %s: ", first, last);
-    printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
-}
-
-/* Default: the name of the first input without folder and suffix, "tokens" for standard input. */
-static int prefix_of(const settings *s, char *prefix, size_t size) {
-    if (s->out) return snprintf(prefix, size, "%s", s->out);
-    const char *path = s->files[0];
-    if (!strcmp(path, "-")) return snprintf(prefix, size, "tokens");
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
-    size_t length = dot && dot > name ? (size_t)(dot - name) : strlen(name);
-    return snprintf(prefix, size, "%.*s", (int)length, name);
-}
-
-static trine_status write_split(const settings *s, const text *t) {
-    size_t val = (size_t)llround((double)t->count * s->val_fraction), train = t->count - val;
-    CHECK(train, TRINE_EINVAL, "--val-fraction %g of %zu bytes leaves no training data",
-          s->val_fraction, t->count);
-    CHECK(val || s->val_fraction == 0, TRINE_EINVAL,
-          "--val-fraction %g of %zu bytes is less than one byte; use 0 for no validation file",
-          s->val_fraction, t->count);
-    char prefix[4000], train_path[4096], val_path[4096];
-    CHECK(prefix_of(s, prefix, sizeof prefix) < (int)sizeof prefix, TRINE_EINVAL,
-          "the output name is too long; use a shorter --out");
-    snprintf(train_path, sizeof train_path, "%s_train.bin", prefix);
-    snprintf(val_path, sizeof val_path, "%s_val.bin", prefix);
-    TRY(check_output(s, train_path));
-    if (val) TRY(check_output(s, val_path));
-    token_pair pair;
-    trine_status status = write_pair(&pair, prefix, t, val);
-    token_pair_discard(&pair);
-    TRY(status);
-    print_part(&pair.train);
-    print_part(&pair.val);
-    return TRINE_OK;
-}
-
-static trine_status convert_bytes(const settings *s) {
-    text t = {0};
-    trine_status status = read_inputs(&t, s);
-    if (status == TRINE_OK) status = write_split(s, &t);
-    free(t.bytes);
-    return status;
-}
-
-/* ---- With a tokenizer: while it runs ---- */
+/* ---- While it runs ---- */
 
 /* For the functions that corpus_encode calls now and then. */
 typedef struct {
@@ -229,6 +93,23 @@ static void print_left_out(const char *what, uint64_t count) {
     if (count) printf("left out: %" PRIu64 " %s\n", count, what);
 }
 
+static void print_replaced(const corpus_counts *c) {
+    if (c->replaced)
+        printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
+}
+
+static void print_part(const shards *s) {
+    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
+    if (!s->tokens) return;
+    shards_path(s, 0, first);
+    shards_path(s, s->files - 1, last);
+    if (s->files == 1)
+        printf("%s: ", first);
+    else
+        printf("%s to %s: ", first, last);
+    printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
+}
+
 static void print_summary(const token_files *f, double seconds) {
     const corpus_counts *c = &f->counts;
     char bytes[HUMAN_SIZE], time[HUMAN_SIZE];
@@ -241,8 +122,160 @@ static void print_summary(const token_files *f, double seconds) {
               human_duration(time, seconds));
     print_left_out("empty documents", c->empty);
     print_left_out("JSON lines without a text, or inputs that are no text", c->bad);
-    if (c->replaced)
-        printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
+    print_replaced(c);
+}
+
+/* ---- What both kinds of tokens have in common ---- */
+
+static int usable_processors(void) {
+    cpu_set_t mask;
+    return sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
+}
+
+/* Default: the name of the first input without folder, .gz, .zst and suffix, and without a slash at the end of a folder's
+ * name; "tokens" for standard input. */
+static trine_status choose_prefix(const settings *s, char prefix[PREFIX]) {
+    char path[PREFIX];
+    size_t length = strlen(s->files[0]);
+    while (length > 1 && s->files[0][length - 1] == '/') length--;
+    CHECK(length < PREFIX && (!s->out || strlen(s->out) < PREFIX), TRINE_EINVAL,
+          "the output name is too long; use a shorter --out");
+    snprintf(path, sizeof path, "%.*s", (int)length, s->files[0]);
+    char *dot = strrchr(path, '.');
+    if (dot && dot > path && (!strcmp(dot, ".gz") || !strcmp(dot, ".zst"))) *dot = '\0';
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool unnamed = !strcmp(name, "-") || !strcmp(name, ".") || !strcmp(name, "..") || !*name;
+    dot = strrchr(name, '.');
+    length = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    if (s->out || unnamed)
+        snprintf(prefix, PREFIX, "%s", s->out ? s->out : "tokens");
+    else
+        snprintf(prefix, PREFIX, "%.*s", (int)length, name);
+    return TRINE_OK;
+}
+
+/* tokens before and after a document: none of bytes. */
+static corpus_settings encoding(const settings *s, const token_list *before,
+                                const token_list *after) {
+    return (corpus_settings){.threads = s->threads ? s->threads : usable_processors(),
+                             .part = CORPUS_PART,
+                             .budget = CORPUS_BUDGET,
+                             .line = CORPUS_LINE,
+                             .key = s->json_key ? s->json_key : "text",
+                             .before = before->ids,
+                             .before_count = before->count,
+                             .after = after->ids,
+                             .after_count = after->count,
+                             .skip_bad = s->skip_bad};
+}
+
+static run_watch start_watch(const inputs *in) {
+    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+    watch_signals(&w);
+    return w;
+}
+
+static void clear_progress(const run_watch *w) {
+    if (w->terminal) fputs("\r\033[K", stderr);
+}
+
+/* ---- Bytes ---- */
+
+/* Bytes of all inputs. */
+typedef struct {
+    unsigned char *bytes; /* owned */
+    size_t count, capacity;
+} text;
+
+static trine_status keep_bytes(void *context, const int32_t *ids, size_t count, bool ends) {
+    text *t = context;
+    (void)ends;
+    if (t->count + count > t->capacity) {
+        size_t capacity = 2 * t->capacity + count;
+        unsigned char *bytes = realloc(t->bytes, capacity);
+        CHECK(bytes, TRINE_ENOMEM, "no memory for a text of more than %zu bytes", t->count);
+        t->bytes = bytes;
+        t->capacity = capacity;
+    }
+    for (size_t i = 0; i < count; i++) t->bytes[t->count++] = (unsigned char)ids[i];
+    return TRINE_OK;
+}
+
+/* Refuses an output that is also an input, by any name (a link, another path): it would destroy the text. */
+static trine_status check_output(const inputs *in, const char *path) {
+    struct stat is;
+    const char *input = stat(path, &is) ? NULL : inputs_find(in, &is);
+    CHECK(!input, TRINE_EINVAL, "%s is also an input (%s); choose another --out", path, input);
+    return TRINE_OK;
+}
+
+static trine_status add_bytes(tokens_writer *w, const unsigned char *bytes, size_t count) {
+    int32_t ids[1024];
+    while (count) {
+        size_t now = count < 1024 ? count : 1024;
+        for (size_t i = 0; i < now; i++) ids[i] = bytes[i];
+        TRY(tokens_writer_add(w, ids, now));
+        bytes += now;
+        count -= now;
+    }
+    return TRINE_OK;
+}
+
+static trine_status write_file(const char *path, const unsigned char *bytes, size_t count) {
+    tokens_writer *w;
+    TRY(tokens_writer_open(&w, path, VOCABULARY, 0));
+    trine_status status = add_bytes(w, bytes, count);
+    if (status == TRINE_OK) status = tokens_writer_close(&w);
+    tokens_writer_discard(&w);
+    TRY(status);
+    char many[HUMAN_SIZE];
+    printf("%s: %zu tokens (%s)\n", path, count, human_count(many, count));
+    return TRINE_OK;
+}
+
+static trine_status write_split(const settings *s, const inputs *in, const text *t) {
+    size_t val = (size_t)llround((double)t->count * s->val_fraction), train = t->count - val;
+    CHECK(t->count, TRINE_EDATA, "the inputs have no text");
+    CHECK(train, TRINE_EINVAL, "--val-fraction %g of %zu bytes leaves no training data",
+          s->val_fraction, t->count);
+    CHECK(val || s->val_fraction == 0, TRINE_EINVAL,
+          "--val-fraction %g of %zu bytes is less than one byte; use 0 for no validation file",
+          s->val_fraction, t->count);
+    char prefix[PREFIX], train_path[PREFIX + 16], val_path[PREFIX + 16];
+    TRY(choose_prefix(s, prefix));
+    snprintf(train_path, sizeof train_path, "%s_train.bin", prefix);
+    snprintf(val_path, sizeof val_path, "%s_val.bin", prefix);
+    TRY(check_output(in, train_path));
+    if (val) TRY(check_output(in, val_path));
+    TRY(write_file(train_path, t->bytes, train));
+    if (val) TRY(write_file(val_path, t->bytes + train, val));
+    return TRINE_OK;
+}
+
+static trine_status convert_listed(const settings *s, const inputs *in, text *t) {
+    const token_list none = {0};
+    const corpus_settings c = encoding(s, &none, &none);
+    corpus_counts counts;
+    run_watch w = start_watch(in);
+    trine_status status = corpus_encode(NULL, in, &c, (corpus_sink){keep_bytes, t},
+                                        (corpus_watch){on_tick, &w}, &counts);
+    clear_progress(&w);
+    TRY(status);
+    TRY(write_split(s, in, t));
+    print_left_out("empty documents", counts.empty);
+    print_left_out("JSON lines without a text", counts.bad);
+    print_replaced(&counts);
+    return TRINE_OK;
+}
+
+static trine_status convert_bytes(const settings *s) {
+    text t = {0};
+    inputs in;
+    trine_status status = inputs_list(&in, s->files, (size_t)s->file_count, s->json_key != NULL);
+    if (status == TRINE_OK) status = convert_listed(s, &in, &t);
+    inputs_free(&in);
+    free(t.bytes);
+    return status;
 }
 
 /* ---- The tokens around documents ---- */
@@ -275,54 +308,22 @@ static trine_status tokens_around(const settings *s, const tokenizer *t, token_l
 
 /* ---- With a tokenizer ---- */
 
-static int usable_processors(void) {
-    cpu_set_t mask;
-    return sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
-}
-
-/* Default: as prefix_of, also without .gz and .zst, and without a slash at the end of a folder's name. */
-static trine_status corpus_prefix(const settings *s, char *prefix, size_t size) {
-    char path[4000];
-    size_t length = strlen(s->files[0]);
-    while (length > 1 && s->files[0][length - 1] == '/') length--;
-    snprintf(path, sizeof path, "%.*s", (int)length, s->files[0]);
-    char *dot = strrchr(path, '.');
-    if (dot && dot > path && (!strcmp(dot, ".gz") || !strcmp(dot, ".zst"))) *dot = '\0';
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    bool unnamed = !strcmp(name, ".") || !strcmp(name, "..") || !*name;
-    settings shorter = *s;
-    shorter.files = (const char *[]){unnamed ? "-" : path};
-    CHECK(prefix_of(&shorter, prefix, size) < (int)size, TRINE_EINVAL,
-          "the output name is too long; use a shorter --out");
-    return TRINE_OK;
-}
-
 static trine_status write_corpus(const settings *s, const tokenizer *t, const inputs *in,
                                  const token_list *before, const token_list *after) {
-    char prefix[4000];
-    TRY(corpus_prefix(s, prefix, sizeof prefix));
-    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
-    watch_signals(&w);
+    char prefix[PREFIX];
+    TRY(choose_prefix(s, prefix));
+    run_watch w = start_watch(in);
     const token_files_settings files = {
         .prefix = prefix,
         .val_fraction = s->val_fraction,
         .split = s->split,
         .shard_tokens = (uint64_t)s->shard_tokens,
-        .encode = {.threads = s->threads ? s->threads : usable_processors(),
-                   .part = CORPUS_PART,
-                   .budget = CORPUS_BUDGET,
-                   .line = CORPUS_LINE,
-                   .key = s->json_key ? s->json_key : "text",
-                   .before = before->ids,
-                   .before_count = before->count,
-                   .after = after->ids,
-                   .after_count = after->count,
-                   .skip_bad = s->skip_bad},
+        .encode = encoding(s, before, after),
         .watch = {on_tick, &w},
     };
     token_files made;
     trine_status status = token_files_write(&made, t, in, &files);
-    if (w.terminal) fputs("\r\033[K", stderr);
+    clear_progress(&w);
     if (status == TRINE_OK) print_summary(&made, seconds_since(w.began));
     return status;
 }
@@ -353,10 +354,11 @@ static trine_status check_settings(const settings *s) {
     const struct {
         bool given;
         const char *name;
-    } needs[] = {{s->json_key, "json-key"},         {s->end_token, "end-token"},
-                 {s->no_end_token, "no-end-token"}, {s->no_template, "no-template"},
-                 {s->skip_bad, "skip-bad"},         {s->split != SPLIT_AUTO, "val-split"},
-                 {s->shard_tokens, "shard-tokens"}, {s->threads, "threads"}};
+    } needs[] = {{s->end_token, "end-token"},
+                 {s->no_end_token, "no-end-token"},
+                 {s->no_template, "no-template"},
+                 {s->split != SPLIT_AUTO, "val-split"},
+                 {s->shard_tokens, "shard-tokens"}};
     CHECK(s->file_count, TRINE_EINVAL, "no FILE given; - reads standard input (see --help)");
     for (size_t i = 0; !s->tokenizer && i < sizeof needs / sizeof *needs; i++)
         CHECK(!needs[i].given, TRINE_EINVAL, "--%s needs --tokenizer", needs[i].name);
@@ -380,25 +382,26 @@ static trine_status run(settings *s, int argc, char **argv) {
                       "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
                       "without folder and suffix, \"tokens\" for standard input"),
         OPTION_DOUBLE("val-fraction", NULL, &s->val_fraction, "X", 0, 1,
-                      "fraction for validation; 0: no validation file. Of bytes the last ones; of "
-                      "a tokenizer's tokens some from everywhere"),
-        OPTION_HEADING("Tokens instead of bytes"),
-        OPTION_STRING(
-            "tokenizer", NULL, &s->tokenizer, "PATH",
-            "a tokenizer.json, or a folder that has one or GPT-2's files. Then a FILE is a "
-            "text (a document), or JSON lines (.jsonl, .ndjson: a document each); any of "
-            "them may be compressed by gzip or zstd; or a folder of such files"),
+                      "fraction for validation; 0: no validation file. Of bytes the last ones, as "
+                      "benchmarks of bytes and characters have it, so that losses compare; of a "
+                      "tokenizer's tokens some from everywhere"),
         OPTION_STRING("json-key", NULL, &s->json_key, "KEY",
                       "all inputs are JSON lines, whatever their names; KEY has the text; default: "
                       "\"text\""),
+        OPTION_FLAG(
+            "skip-bad", NULL, &s->skip_bad,
+            "leave out and count JSON lines without a text, and with a tokenizer inputs with "
+            "a byte of 0, instead of ending with an error"),
+        OPTION_INT("threads", NULL, &s->threads, "N", 0, 1024,
+                   "threads that encode; 0: one for each usable processor"),
+        OPTION_HEADING("Tokens instead of bytes"),
+        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
+                      "a tokenizer.json, or a folder that has one or GPT-2's files"),
         OPTION_STRING("end-token", NULL, &s->end_token, "TEXT",
                       "the token that ends a document; default: the tokenizer's"),
         OPTION_FLAG("no-end-token", NULL, &s->no_end_token, "write no such token"),
         OPTION_FLAG("no-template", NULL, &s->no_template,
                     "leave out the tokens that the tokenizer puts around a text"),
-        OPTION_FLAG("skip-bad", NULL, &s->skip_bad,
-                    "leave out and count JSON lines without a text and inputs with a byte of 0, "
-                    "instead of ending with an error"),
         OPTION_CHOICE(
             "val-split", NULL, &s->split, splits,
             "validation takes whole documents, or blocks of 1024 tokens; auto: blocks for "
@@ -407,8 +410,6 @@ static trine_status run(settings *s, int argc, char **argv) {
             "shard-tokens", NULL, &s->shard_tokens, "N", 0, INT32_MAX,
             "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
             "tokens need several files"),
-        OPTION_INT("threads", NULL, &s->threads, "N", 0, 1024,
-                   "threads that encode; 0: one for each usable processor"),
         OPTION_HEADING("Help"),
         OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
     };
@@ -417,8 +418,9 @@ static trine_status run(settings *s, int argc, char **argv) {
         .usage = "[--tokenizer PATH] [options] FILE...",
         .about =
             "Convert texts to token files, by a tokenizer or else each byte to a token (uint16, "
-            "vocabulary 256). The files are concatenated in the order given; - reads standard "
-            "input.",
+            "vocabulary 256). A FILE is a text (a document), or JSON lines (.jsonl, .ndjson: a "
+            "document each); any of them may be compressed by gzip or zstd; or a folder of such "
+            "files. They follow one another in the order given; - reads standard input.",
         .summary = "convert texts to token files",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,

@@ -36,48 +36,14 @@ static void mistake(mistakes *m, const char *format, ...) {
     m->count++;
 }
 
-/* ---- Did you mean ---- */
+/* ---- What --help and --version print ---- */
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+/* Set by --help=man and --version; static because a process has one command line. */
+static bool man_is_wanted, version_is_wanted;
 
-/* The optimal string alignment distance: insertions, deletions, substitutions and transpositions of
- * neighbouring letters. SIZE_MAX for words longer than the table. */
-static size_t distance(const char *a, const char *b) {
-    enum { LIMIT = 64 };
-    size_t d[LIMIT][LIMIT], la = strlen(a), lb = strlen(b);
-    if (la >= LIMIT || lb >= LIMIT) return SIZE_MAX;
-    for (size_t i = 0; i <= la; i++)
-        for (size_t j = 0; j <= lb; j++) {
-            if (!i || !j) {
-                d[i][j] = i + j;
-                continue;
-            }
-            size_t changed = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            d[i][j] = least(changed, least(d[i - 1][j], d[i][j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    return d[la][lb];
-}
-
-const char *options_nearest(const char *word, const char *const names[], size_t count) {
-    size_t length = strlen(word), limit = length / 3 > 2 ? length / 3 : 2;
-    const char *best = NULL, *container = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (!names[i]) continue;
-        size_t d = distance(word, names[i]);
-        /* Every letter changed: a different word. */
-        if (d <= limit && d < length) {
-            best = names[i];
-            limit = d ? d - 1 : 0;
-            if (d == 0) return best;
-        }
-        if (!container && length > 2 && strstr(names[i], word)) container = names[i];
-    }
-    return best ? best : container;
-}
+/* Each table with a row "help" has this one, too: no program can lack it. */
+static const option version_row = OPTION_FLAG("version", NULL, &version_is_wanted,
+                                              "print the program's name and version and exit");
 
 /* ---- Lookup ---- */
 
@@ -89,22 +55,34 @@ static bool spells(const char *name, const char *word, size_t length) {
     return name && strlen(name) == length && !memcmp(name, word, length);
 }
 
+static bool is_help(const option *row) {
+    return row->name && strcmp(row->name, "help") == 0;
+}
+
+/* The row "help"; NULL: the table has none, and no version either. */
+static const option *find_help(const options *o) {
+    for (size_t i = 0; i < o->count; i++)
+        if (is_help(&o->rows[i])) return &o->rows[i];
+    return NULL;
+}
+
 /* The row whose name or alias is the `length` letters at word; NULL: none. */
 static const option *find(const options *o, const char *word, size_t length) {
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
         if (spells(row->name, word, length) || spells(row->alias, word, length)) return row;
     }
-    return NULL;
+    return spells(version_row.name, word, length) && find_help(o) ? &version_row : NULL;
 }
 
 /* The table is ours: names are unique, and every row has the fields of its kind. */
 static void check_rows(const options *o) {
-    ASSERT(2 * o->count <= MAX_NAMES);
+    ASSERT(2 * o->count < MAX_NAMES);
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
         if (row->kind == OPTION_KIND_HEADING) continue;
         ASSERT(row->name && strlen(row->name) > 1 && row->help && row->to.choice);
+        ASSERT(!is_help(row) || row->kind == OPTION_KIND_FLAG);
         if (row->kind == OPTION_KIND_CHOICE)
             ASSERT(row->choices && row->choices[0] && row->enum_size == sizeof(int));
         ASSERT(find(o, row->name, strlen(row->name)) == row);
@@ -119,9 +97,10 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
         names[2 * i] = o->rows[i].name;
         names[2 * i + 1] = o->rows[i].alias;
     }
+    names[2 * o->count] = find_help(o) ? version_row.name : NULL;
     int length = (int)strcspn(word, "=");
     snprintf(own, sizeof own, "%.*s", length, word);
-    const char *nearest = options_nearest(own, names, 2 * o->count);
+    const char *nearest = options_nearest(own, names, 2 * o->count + 1);
     int shown = (int)(word - argument) + length;
     if (nearest)
         mistake(m, "unknown option %.*s; did you mean %s%s?", shown, argument, dashes(nearest),
@@ -280,11 +259,8 @@ static bool value_follows(const cursor *c) {
     return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
 }
 
-/* Set by --help=man; static because a process has one command line. */
-static bool man_is_wanted;
-
 static bool asks_for_man(const option *row, const char *value) {
-    return strcmp(row->name, "help") == 0 && value && strcmp(value, "man") == 0;
+    return is_help(row) && value && strcmp(value, "man") == 0;
 }
 
 /* The word of a flag: after "=", or the next argument if it is one of the row's words. */
@@ -318,11 +294,17 @@ static void join_word(const option *row, size_t *used, const char *word) {
     }
 }
 
-static bool number_above(const char *text, double least) {
+/* nan, inf and 1e999 are numbers here, so that they are refused as weights, not read as names of files. */
+static bool is_number(const char *text) {
+    char *end;
+    (void)c_strtod(text, &end);
+    return *text && !strchr(" \t\n\v\f\r", *text) && !*end;
+}
+
+static bool is_weight(const char *text) {
     double value;
-    const option row = {
-        .kind = OPTION_KIND_DOUBLE, .to.real = &value, .min = -HUGE_VAL, .max = HUGE_VAL};
-    return read_double(&row, text) && value > least;
+    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = &value, .max = HUGE_VAL};
+    return read_double(&row, text) && value > 0;
 }
 
 /* What is wrong with the words of a blend; NULL: nothing. */
@@ -335,11 +317,11 @@ typedef struct {
 static blend_fault join_blend(cursor *c, const option *row, const char *first, size_t *used) {
     blend_fault f = {NULL, NULL, NULL};
     const char *open = NULL, *of = "1"; /* open: the last word, if that is a weight */
-    bool weighted = number_above(first, -HUGE_VAL);
+    bool weighted = is_number(first);
     if (!weighted) join_word(row, used, of);
     for (const char *word = first;; word = *c->next++) {
-        bool number = number_above(word, -HUGE_VAL);
-        if (number && !f.weight && !(weighted && number_above(word, 0))) f.weight = word;
+        bool number = is_number(word);
+        if (number && !f.weight && !(weighted && is_weight(word))) f.weight = word;
         if (number && open && !f.lone) f.lone = open;
         if (!*word && !f.bare) f.bare = of;
         open = number ? word : NULL;
@@ -379,6 +361,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     char want[512];
     int shown = (int)strcspn(argument, "=");
     expected(row, want, sizeof want);
+    if (c->o->given && row != &version_row) c->o->given[row - c->o->rows] = true;
     if (row->kind == OPTION_KIND_FLAG) {
         bool man = asks_for_man(row, value);
         man_is_wanted |= man;
@@ -389,6 +372,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
         else
             *row->to.flag = true;
         if (row->choices) *row->to.flag = true; /* set even when the word is invalid */
+        if (version_is_wanted) *find_help(c->o)->to.flag = true; /* options_help prints it */
         return;
     }
     if (!value && !value_follows(c)) {
@@ -531,6 +515,15 @@ static void print_row(FILE *out, const option *row, int column) {
     print_wrapped(out, help, column);
 }
 
+const char *options_program(const options *o) {
+    const char *slash = strrchr(o->program, '/');
+    return slash ? slash + 1 : o->program;
+}
+
+const option *options_row_after(const option *row) {
+    return is_help(row) ? &version_row : NULL;
+}
+
 /* The column of help texts: two after the longest name of at most MAX_LEFT columns. */
 static int help_column(const options *o) {
     char left[512];
@@ -544,9 +537,14 @@ static int help_column(const options *o) {
 }
 
 void options_help(FILE *out, const options *o) {
+    bool man = man_is_wanted, version = version_is_wanted;
     check_rows(o);
-    if (man_is_wanted) {
-        man_is_wanted = false;
+    man_is_wanted = version_is_wanted = false;
+    if (version) {
+        fprintf(out, "%s %s\n", options_program(o), TRINE_VERSION);
+        return;
+    }
+    if (man) {
         options_man(out, o);
         return;
     }
@@ -562,6 +560,8 @@ void options_help(FILE *out, const options *o) {
             fprintf(out, "\n%s:\n", o->rows[i].help);
         else
             print_row(out, &o->rows[i], column);
+        const option *after = options_row_after(&o->rows[i]);
+        if (after) print_row(out, after, column);
     }
 }
 

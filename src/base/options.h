@@ -12,6 +12,8 @@
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
  * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
  * letter is written -x.
+ * A table with a row "help" also has --version, which no table writes: it sets the destination of "help", and
+ * options_help then prints the program's name and version.
  * Invariant: no destination ever holds a value that its row does not allow. Only options_help and options_man print.
  * Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
@@ -147,13 +149,24 @@ typedef struct {
     size_t count;
     const char **arguments; /* receives positional arguments, argc entries; NULL: refused */
     int *argument_count;    /* set, unless arguments is NULL */
+    bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
 } options;
+
+/* What a combination of options breaks: an option that would have no effect, or one that it cannot have. */
+typedef struct {
+    const char *option; /* a row's name: broken only if it is given, since a default asks for nothing; NULL: always */
+    bool broken;
+    const char *text; /* "--keep requires --save" */
+} option_rule;
 
 /* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest option for
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
  * point into their room.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
+
+/* Refuses, in one message, all rules that are broken. `o` has `given`. Errors: TRINE_EINVAL. Not collective. */
+trine_status options_check_rules(const options *o, const option_rule *rules, size_t count);
 
 /* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
  * rank there before MPI_Init. Not collective. */
@@ -163,8 +176,14 @@ const char *options_environment(const char *name);
 bool options_seconds(const char *text, double *seconds);
 
 /* Prints usage and rows, at most 100 columns wide, with the destinations' current values as defaults.
- * After --help=man (used by the Makefile) it calls options_man instead. */
+ * After --help=man (used by the Makefile) it calls options_man instead, after --version it prints "NAME 0.1.0". */
 void options_help(FILE *out, const options *o);
+
+/* The program's name without its folder. Pure. */
+const char *options_program(const options *o);
+
+/* The row that every table has after this one: --version after --help. NULL: none. Pure. */
+const option *options_row_after(const option *row);
 
 /* The same as a manual page of section 1, in man(7) macros. It has no date, so that equal tables give
  * equal pages. */
@@ -177,9 +196,9 @@ void options_value(const option *row, char *text, size_t size);
  * is set. Not collective. */
 const char *options_job_name(void);
 
-/* The name (of `count`, NULLs skipped) nearest to `word`: the first one at the least edit distance
- * (insertion, deletion, substitution, transposition of neighbours), at most max(2, a third of the word);
- * else the first that contains `word`; else NULL. Pure. */
+/* The name (of `count`, NULLs skipped) nearest to `word`: the shortest that begins with a `word` of three letters or
+ * more; else the first one at the least edit distance (insertion, deletion, substitution, transposition of
+ * neighbours), at most max(2, a third of the word); else the first that contains `word`; else NULL. Pure. */
 const char *options_nearest(const char *word, const char *const names[], size_t count);
 
 #endif

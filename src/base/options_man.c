@@ -43,11 +43,6 @@ static void put_font(FILE *out, char font, const char *before, const char *text)
 
 /* ---- The page ---- */
 
-static const char *name_of(const options *o) {
-    const char *slash = strrchr(o->program, '/');
-    return slash ? slash + 1 : o->program;
-}
-
 /* Upper case, as page names are in title lines. */
 static void put_title(FILE *out, const char *name) {
     for (; *name; name++) put(out, (char)toupper((unsigned char)*name));
@@ -65,13 +60,13 @@ static void put_summary(FILE *out, const options *o) {
 
 static void put_head(FILE *out, const options *o) {
     fputs(".TH ", out);
-    put_title(out, name_of(o));
+    put_title(out, options_program(o));
     fprintf(out, " 1 \"\" \"Trine %s\" \"Trine\"\n.SH NAME\n", TRINE_VERSION);
-    put_all(out, name_of(o));
+    put_all(out, options_program(o));
     fputs(" \\- ", out);
     put_summary(out, o);
     fputs("\n.SH SYNOPSIS\n", out);
-    put_font(out, 'B', "", name_of(o));
+    put_font(out, 'B', "", options_program(o));
     fputc(' ', out);
     put_all(out, o->usage ? o->usage : "[options]");
     fputc('\n', out);
@@ -125,7 +120,9 @@ void options_man(FILE *out, const options *o) {
     if (o->count) fputs(".SH OPTIONS\n", out);
     for (size_t i = 0; i < o->count; i++) {
         if (o->rows[i].kind != OPTION_KIND_HEADING) {
+            const option *after = options_row_after(&o->rows[i]);
             put_row(out, &o->rows[i]);
+            if (after) put_row(out, after);
             continue;
         }
         fputs(".SS ", out);

@@ -19,6 +19,7 @@
 #include "ckpt/blocks.h"
 #include "ckpt/carried.h"
 #include "ckpt/file.h"
+#include "ckpt/hf/hf.h"
 #include "ckpt/lease.h"
 #include "ckpt/manifest.h"
 #include "ckpt/slice.h"
@@ -38,6 +39,7 @@ typedef struct {
     const char *config; /* settings_print */
     const carried *carried; /* rank 0: the tokenizer's files; NULL: none */
     uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
+    const hf_tokens *tokens; /* rank 0: that begin and end its texts; NULL: unknown */
     /* All zero, or left by an earlier save of these tensors. The caller destroys it before the mesh:
      * creating and destroying one is collective and uses blocking MPI calls. */
     blocks_writer *writer;

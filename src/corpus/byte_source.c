@@ -13,6 +13,7 @@
 #include "base/status.h"
 
 #define BLOCK (256u << 10)
+#define MAGIC 10u /* bytes that tell the format */
 
 typedef trine_status read_function(byte_source *s, unsigned char *to, size_t bytes, size_t *got);
 
@@ -125,10 +126,39 @@ static bool is_zstd(const unsigned char *b, size_t bytes) {
     return bytes >= 4 && (!memcmp(b, frame, 4) || (b[0] >> 4 == 5 && !memcmp(b + 1, skipped, 3)));
 }
 
+/* Formats that are no text and are not read. Trained on as they are, they would be noise. */
+static trine_status refuse_others(const byte_source *s) {
+    static const struct {
+        const char *name, *magic;
+        size_t bytes;
+    } others[] = {
+        {"xz",
+         "\xfd"
+         "7zXZ\0",
+         6},
+        {"bzip2", "BZh", 3},
+        {"lz4", "\x04\x22\x4d\x18", 4},
+        {"zip", "PK\x03\x04", 4},
+        {"7z", "7z\xbc\xaf\x27\x1c", 6},
+        {"Parquet", "PAR1", 4},
+    };
+    static const unsigned char block[] = {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}; /* of bzip2 */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        bool is =
+            s->filled >= others[i].bytes && !memcmp(s->block, others[i].magic, others[i].bytes);
+        if (others[i].bytes == 3) is = is && s->filled >= MAGIC && !memcmp(s->block + 4, block, 6);
+        CHECK(!is, TRINE_EDATA,
+              "%s: is a %s file, not a text; extract its text first (gzip and Zstandard are read "
+              "as they are)",
+              s->name, others[i].name);
+    }
+    return TRINE_OK;
+}
+
 /* A pipe may give its first bytes one by one. */
 static trine_status read_magic(byte_source *s) {
     size_t got = 1;
-    while (got && s->filled < 4) {
+    while (got && s->filled < MAGIC) {
         TRY(read_file(s, s->block + s->filled, BLOCK - s->filled, &got));
         s->filled += got;
     }
@@ -137,6 +167,7 @@ static trine_status read_magic(byte_source *s) {
 
 static trine_status choose_format(byte_source *s) {
     TRY(read_magic(s));
+    TRY(refuse_others(s));
     s->read = read_plain;
     if (s->filled >= 2 && s->block[0] == 0x1f && s->block[1] == 0x8b) {
         s->read = read_gzip;

@@ -1,5 +1,6 @@
 /* Bytes of an input: a file, a pipe or standard input, decompressed if they are gzip (RFC 1952, any number of
- * members) or Zstandard (RFC 8878, any number of frames); the first bytes tell, not the name. Nothing is mapped: a
+ * members) or Zstandard (RFC 8878, any number of frames); the first bytes tell, not the name. Other compressed
+ * files and archives are refused by name (TRINE_EDATA). Nothing is mapped: a
  * file that is truncated meanwhile ends early, or is an error.
  *
  * Memory: some 400 KiB, and a window of at most 128 MiB for Zstandard. */

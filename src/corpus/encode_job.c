@@ -27,7 +27,9 @@ static trine_status begin_document(const work *w) {
 }
 
 static trine_status end_document(const work *w) {
+    static const int32_t line_feed = '\n';
     job *j = w->j;
+    if (!w->e && j->kind == JOB_LINES) TRY(add_ids(j, &line_feed, 1));
     TRY(add_ids(j, w->s->after, w->s->after_count));
     if (j->end_count == j->end_capacity) {
         size_t capacity = 2 * j->end_capacity + 16,
@@ -56,7 +58,18 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+/* Any cut holds. */
+static trine_status take_bytes(const work *w, const encode_part *part) {
+    token_list *ids = &w->j->ids;
+    TRY(token_list_reserve(ids, part->cut));
+    for (size_t i = 0; i < part->cut; i++) ids->ids[ids->count++] = (unsigned char)part->text[i];
+    w->j->counts.bytes += part->cut;
+    return TRINE_OK;
+}
+
 static trine_status encode(const work *w, const encode_part *part, bool *holds) {
+    *holds = true;
+    if (!w->e) return take_bytes(w, part);
     uint64_t before = encoder_replaced(w->e);
     TRY(encoder_part(w->e, part, &w->j->ids, holds));
     if (*holds) {

@@ -75,6 +75,7 @@ static bool begins_character(char c) {
 
 /* In a text without line breaks and spaces a character's begin is as good as any. */
 size_t job_cut(encoder *e, const char *text, size_t bytes, size_t limit) {
+    if (!e) return limit;
     size_t likely = encode_likely_cut(text, limit), cut = likely, tries = 0;
     for (; cut && tries < TRIES; cut = encode_likely_cut(text, cut), tries++)
         if (probe(e, text, bytes, cut)) return cut;

@@ -58,12 +58,12 @@ void job_keep(job *j, trine_status status);
 trine_status job_join(job *a, job *b);
 
 /* Encodes the job's documents; the result is in the job, as is an error. Jobs of one encoder are encoded by one
- * thread. */
+ * thread. e NULL: bytes are tokens. */
 void job_encode(job *j, encoder *e, const corpus_settings *s);
 
 /* Bytes of a part of at most `limit` bytes of a text that has more; at least 1. Of several places near the limit it
  * is the last at which a cut holds, as far as some bytes before it tell: where tokens reach across line breaks and
- * spaces, most cuts do not. Cost: a part of some KiB for each try; most often there is one. */
+ * spaces, most cuts do not. e NULL: the limit. Cost: a part of some KiB for each try; most often there is one. */
 size_t job_cut(encoder *e, const char *text, size_t bytes, size_t limit);
 
 #endif

@@ -49,7 +49,7 @@ static trine_status start(corpus *c, const tokenizer *t) {
     c->threads = calloc(count, sizeof *c->threads);
     c->r.end = job_create(JOB_END);
     CHECK(c->encoders && c->threads && c->r.end, TRINE_ENOMEM, "no memory for threads");
-    for (size_t i = 0; i < count + 2; i++) TRY(encoder_create(&c->encoders[i], t));
+    for (size_t i = 0; t && i < count + 2; i++) TRY(encoder_create(&c->encoders[i], t));
     c->r.e = c->encoders[count + 1];
     for (size_t i = 0; i < count; i++, c->started++)
         CHECK(!pthread_create(&c->threads[i], NULL, encode_jobs, c), TRINE_ENOMEM,

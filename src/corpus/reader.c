@@ -109,7 +109,7 @@ static trine_status read_text(reader *r, byte_source *from, const char *name) {
     TRY(open_batch(r));
     char *text = r->batch->text + r->batch->bytes;
     TRY(byte_source_read(from, text, window(r), &got));
-    const char *zero = memchr(text, '\0', got < PROBE ? got : PROBE);
+    const char *zero = r->e ? memchr(text, '\0', got < PROBE ? got : PROBE) : NULL;
     if (zero && r->s->skip_bad) {
         r->end->counts.bad++;
         return TRINE_OK;

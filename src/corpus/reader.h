@@ -8,7 +8,7 @@ typedef struct {
     queue *q;
     const inputs *in;
     const corpus_settings *s;
-    encoder *e;              /* to try cuts */
+    encoder *e;              /* to try cuts; NULL: bytes are tokens */
     _Atomic uint64_t *taken; /* as in corpus_counts */
     job *end;                /* the job that ends the queue; has the reader's error, if any */
     job *batch;              /* whole texts that are not in the queue yet */

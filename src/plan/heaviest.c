@@ -13,7 +13,7 @@
 /* The last row of the memory table for a stage. */
 static trine_status stage_total(const report *r, int stage, size_t *bytes) {
     arena plan;
-    TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = stage}, &plan));
+    TRY(report_plan(r, stage, &plan));
     *bytes = plan.used;
     if (!plan.on_device) *bytes += report_transport_bytes(r, stage);
     return TRINE_OK;

@@ -17,6 +17,8 @@ typedef struct {
     int ranks;
     program_spec spec;
     program *stages;
+    steady steady; /* if the plan of a long step was asked for; then no whole program is made */
+    bool is_steady;
     device *dev;
 } rehearsal;
 
@@ -31,7 +33,14 @@ static trine_status count_ranks(trine_layout l, int *ranks) {
     return TRINE_OK;
 }
 
-static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks) {
+/* The programs, or for a plan of a long step what that needs of them. */
+static trine_status compose(rehearsal *r, bool plan) {
+    if (plan && steady_worth(&r->spec)) TRY(steady_create(&r->steady, &r->spec, &r->is_steady));
+    return r->is_steady ? TRINE_OK : compose_all(&r->spec, &r->stages, NULL);
+}
+
+/* plan: the numbers of a plan are enough; otherwise the programs are needed as they are. */
+static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, bool plan) {
     *r = (rehearsal){.config = *config, .ranks = ranks};
     if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
     bool data = config->data.data_path != NULL;
@@ -41,20 +50,32 @@ static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks
           "unknown vocabulary size; set --vocab-size or --data-path");
     if (!r->config.model.vocab_size) TRY(resolve_vocabulary(&r->config, r->ranks));
     TRY(resolve_spec(&r->config, &r->spec));
-    TRY(compose_all(&r->spec, &r->stages, NULL));
+    TRY(compose(r, plan));
     device_config dev;
     TRY(resolve_device(&r->config, &dev));
     return device_open_sizes(&r->dev, &dev);
 }
 
 static void rehearsal_end(rehearsal *r) {
+    if (r->is_steady) steady_destroy(&r->steady);
     compose_destroy(&r->spec, &r->stages);
     pp_place_end(&r->spec);
     if (r->dev) device_close_sizes(&r->dev);
 }
 
+/* 0: --ranks-per-node is not given. */
+static int count_nodes(const rehearsal *h) {
+    int per_node = h->config.parallel.ranks_per_node,
+        ranks = axes_size(h->config.parallel.layout, ALL_AXES);
+    return per_node ? (ranks - 1) / per_node + 1 : 0;
+}
+
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
-    report r = {.config = &h->config, .stages = h->stages, .dev = h->dev};
+    report r = {.config = &h->config,
+                .stages = h->is_steady ? h->steady.stages : h->stages,
+                .steady = h->is_steady ? &h->steady : NULL,
+                .dev = h->dev,
+                .nodes = count_nodes(h)};
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
@@ -66,7 +87,7 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
 
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks));
+    trine_status status = status_user(rehearse(&h, config, ranks, true));
     if (status == TRINE_OK) status = print_dry_run(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
@@ -109,7 +130,7 @@ static void draw(const rehearsal *h, FILE *out) {
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks));
+    trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) draw(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
@@ -118,7 +139,7 @@ trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks));
+    trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
@@ -132,7 +153,7 @@ static trine_status print_layers(const rehearsal *h, FILE *out) {
 
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks));
+    trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) status = print_layers(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
@@ -174,7 +195,7 @@ static trine_status export_schedule(const rehearsal *h, const char *path) {
 
 trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path) {
     rehearsal h;
-    trine_status status = rehearse(&h, config, ranks);
+    trine_status status = rehearse(&h, config, ranks, false);
     if (status == TRINE_OK) status = export_schedule(&h, path);
     rehearsal_end(&h);
     return status_user(status);

@@ -1,6 +1,7 @@
 #include "plan/report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/c_locale.h"
@@ -72,6 +73,76 @@ static void group_place(trine_coord at, FILE *out) {
             fprintf(out, " %s%d", axis_name(axis_inner(n)), at.at[axis_inner(n)]);
 }
 
+/* ---- Nodes ---- */
+
+/* With more ranks the count would take noticeable time. */
+#define MOST_RANKS (1 << 20)
+
+/* Without a job consecutive ranks share a node. */
+static int node_of(const report *r, int rank) {
+    int per_node = r->config->parallel.ranks_per_node;
+    return r->mesh ? mesh_node_index(r->mesh, rank) : per_node ? rank / per_node : 0;
+}
+
+/* The nodes of the group over one axis that `at` is in; `seen` [nodes] has the number of the last group on each. */
+static int group_nodes(const report *r, trine_axis axis, trine_coord at, int *seen, int group) {
+    trine_layout l = r->config->parallel.layout;
+    int count = 0;
+    for (int n = 0; n < axis_size(l, axis); n++) {
+        at.at[axis] = n;
+        int node = node_of(r, trine_layout_rank(l, at));
+        if (seen[node] == group) continue;
+        seen[node] = group;
+        count++;
+    }
+    return count;
+}
+
+/* The most nodes that a group over the axis spans; 0: no memory. */
+static int axis_nodes(const report *r, trine_axis axis) {
+    trine_layout l = r->config->parallel.layout;
+    axis_set others = ALL_AXES & ~AXIS(axis);
+    int most = 0, groups = axes_size(l, others), *seen = calloc((size_t)r->nodes, sizeof *seen);
+    for (int g = 0; seen && g < groups; g++) {
+        int nodes = group_nodes(r, axis, axes_coord(l, others, (trine_coord){0}, g), seen, g + 1);
+        if (nodes > most) most = nodes;
+    }
+    free(seen);
+    return most;
+}
+
+/* Over several nodes: how many of them a group of each kind spans. */
+static void report_nodes(const report *r, FILE *out) {
+    trine_layout l = r->config->parallel.layout;
+    int tp = 1;
+    if (r->nodes < 2 || axes_size(l, ALL_AXES) > MOST_RANKS) return;
+    fputs("         nodes per group:", out);
+    for (int n = 0, said = 0; n < TRINE_AXES; n++) {
+        trine_axis axis = axis_inner(n);
+        if (axis_size(l, axis) < 2) continue;
+        int nodes = axis_nodes(r, axis);
+        fprintf(out, "%s %s %d", said++ ? "," : "", axis_name(axis), nodes);
+        if (axis == TRINE_AXIS_TP) tp = nodes;
+    }
+    fputc('\n', out);
+    if (tp > 1)
+        fprintf(out,
+                "         warning: a tp group spans %d nodes, so that each layer waits for the "
+                "network; put consecutive ranks on\n         one node (mpirun --map-by slot, srun "
+                "--distribution=block), and use a --tp that divides the ranks of a node\n",
+                tp);
+}
+
+/* The names of a tp group's nodes: "node1+node2". Equal names are one. */
+static void group_hosts(const report *r, int first, FILE *out) {
+    for (int n = 0; n < r->config->parallel.layout.tp; n++) {
+        const char *host = r->hosts[first + n];
+        bool said = false;
+        for (int m = 0; m < n && !said; m++) said = strcmp(r->hosts[first + m], host) == 0;
+        if (!said) fprintf(out, "%s%s", n ? "+" : " ", host);
+    }
+}
+
 /* The ranks of one stage, a tp group at a time: "dp0 [0-1] host". */
 static void stage_ranks(const report *r, int p, FILE *out) {
     trine_layout l = r->config->parallel.layout;
@@ -85,7 +156,7 @@ static void stage_ranks(const report *r, int p, FILE *out) {
             fprintf(out, " [%d-%d]", first, first + l.tp - 1);
         else
             fprintf(out, " [%d]", first);
-        if (r->hosts) fprintf(out, " %s", r->hosts[first]);
+        if (r->hosts) group_hosts(r, first, out);
         if (g == 7 && groups > 9) {
             fprintf(out, "  ... %d more", groups - 8);
             break;
@@ -117,6 +188,7 @@ void report_layout(const report *r, FILE *out) {
     if (!zero_stage(p->zero)->full_grads && l->dp > 1)
         fprintf(out, ", %d reduce buffers per class", p->reduce_buffers);
     fputc('\n', out);
+    report_nodes(r, out);
     char units[64];
     for (int s = 0; s < l->pp; s++) {
         report_stage_units(r->stages[0].spec, s, units, sizeof units);
@@ -138,9 +210,10 @@ static void report_precision(const trine_precision *p, FILE *out) {
     fputc('\n', out);
 }
 
-double report_bubble(const program *stages) {
-    double formula = pp_bubble(stages->spec);
-    return isnan(formula) ? pp_idle(stages) : formula;
+double report_bubble(const report *r) {
+    double formula = pp_bubble(r->stages->spec);
+    if (!isnan(formula)) return formula;
+    return r->steady ? r->steady->idle : pp_idle(r->stages);
 }
 
 void report_batch(const report *r, FILE *out) {
@@ -153,8 +226,7 @@ void report_batch(const report *r, FILE *out) {
               c->global_batch_size, c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
-              (long long)c->global_batch_size * c->model.seq_length,
-              100 * report_bubble(r->stages));
+              (long long)c->global_batch_size * c->model.seq_length, 100 * report_bubble(r));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
@@ -260,14 +332,21 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
     memory_row("of which in windows", plans, -1, shared, count, out);
 }
 
+trine_status report_plan(const report *r, int stage, arena *plan) {
+    const trine_coord at = {.pp = stage};
+    arena steps[STEADY_STEPS];
+    for (int i = 0; r->steady && i < STEADY_STEPS; i++)
+        TRY(resolve_plan(r->config, r->steady->steps[i], r->dev, at, &steps[i]));
+    if (r->steady && steady_arena(r->steady, steps, plan)) return TRINE_OK;
+    return resolve_plan(r->config, r->stages, r->dev, at, plan);
+}
+
 trine_status report_memory(const report *r, FILE *out) {
     int stages = r->stages[0].spec->stages;
     arena plans[REPORT_COLUMNS];
     for (int from = 0; from < stages; from += REPORT_COLUMNS) {
         int count = stages - from < REPORT_COLUMNS ? stages - from : REPORT_COLUMNS;
-        for (int n = 0; n < count; n++)
-            TRY(resolve_plan(r->config, r->stages, r->dev, (trine_coord){.pp = from + n},
-                             &plans[n]));
+        for (int n = 0; n < count; n++) TRY(report_plan(r, from + n, &plans[n]));
         memory_block(r, plans, from, count, out);
     }
     return TRINE_OK;
@@ -279,7 +358,7 @@ static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     state_config hc =
         resolve_state(r->config, r->stages, &shape, r->dev, (trine_coord){.pp = stage});
     TRY(state_create(&h, &hc));
-    *t = traffic_of(&h, &r->stages[stage]);
+    *t = r->steady ? steady_traffic(r->steady, &h, stage) : traffic_of(&h, &r->stages[stage]);
     state_destroy(&h);
     return TRINE_OK;
 }

@@ -5,14 +5,16 @@
 #define TRINE_PLAN_REPORT_H
 
 #include "plan/resolve.h"
+#include "plan/steady.h"
 
 /* The input of all reports. `hosts` (world size) is NULL without a running job. */
 typedef struct {
     const trine_config *config;
     const program *stages;
+    const steady *steady; /* NULL: `stages` are the whole programs; otherwise its `stages` */
     const device *dev;
     const char *const *hosts;
-    int nodes, threads;
+    int nodes, threads; /* nodes: 0: unknown */
     const trine_mesh *mesh; /* NULL without a running job */
 } report;
 
@@ -20,8 +22,10 @@ void report_model(const report *r, FILE *out);
 void report_layout(const report *r, FILE *out);
 /* "embedding, layers 0-3", the units of stage p. */
 void report_stage_units(const program_spec *s, int p, char *text, size_t size);
+/* What the rank (dp 0, tp 0) of a stage takes: resolve_plan, or for a long step steady_arena. Errors: as resolve_plan. */
+trine_status report_plan(const report *r, int stage, arena *plan);
 /* The pipeline bubble: by formula, or simulated where there is none. Pure. */
-double report_bubble(const program *stages);
+double report_bubble(const report *r);
 void report_batch(const report *r, FILE *out);
 /* "shm: dp tp node; mpi: pp": this rank's groups of two or more ranks; needs a mesh. */
 void report_transport(const report *r, FILE *out);

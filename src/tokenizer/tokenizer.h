@@ -54,6 +54,10 @@ bool tokenizer_special(const tokenizer *t, int32_t id);
  * (<|endoftext|>, <|end_of_text|>, </s> ...) that is there; -1: unknown. */
 int32_t tokenizer_end(const tokenizer *t);
 
+/* The token that begins one: tokenizer_config.json's bos_token, or else the template's first one before a text; -1:
+ * unknown. */
+int32_t tokenizer_begin(const tokenizer *t);
+
 /* ---- Text to ids ---- */
 
 /* A list of ids that grows; owned by the caller (free(list.ids)). {0} is empty. */

@@ -105,9 +105,10 @@ static trine_status read_config(tokenizer *t, const char *folder, size_t form) {
     trine_status status = json_read(&root, text, bytes, path);
     free(text);
     TRY(status);
-    const char *end = config_token(root, "eos_token"),
+    const char *end = config_token(root, "eos_token"), *begin = config_token(root, "bos_token"),
                *class = json_text(json_member(root, "tokenizer_class"));
     if (end) t->end = tokenizer_id(t, end);
+    if (begin) t->begin = tokenizer_id(t, begin);
     if (end && t->end < 0)
         status =
             RAISE(TRINE_EDATA, "%s: eos_token \"%.80s\" is no token of %s", path, end, t->path);
@@ -146,7 +147,7 @@ static trine_status fill(tokenizer *t, const char *folder, size_t form) {
 static trine_status start(tokenizer **t, const char *path) {
     *t = calloc(1, sizeof **t);
     CHECK(*t, TRINE_ENOMEM, "no memory for a tokenizer");
-    (*t)->end = -1;
+    (*t)->begin = (*t)->end = -1;
     (*t)->path = strdup(path);
     if ((*t)->path) return TRINE_OK;
     tokenizer_close(t);
@@ -221,6 +222,10 @@ bool tokenizer_special(const tokenizer *t, int32_t id) {
 
 int32_t tokenizer_end(const tokenizer *t) {
     return t->end;
+}
+
+int32_t tokenizer_begin(const tokenizer *t) {
+    return t->begin < 0 && t->before.count ? t->before.ids[0] : t->begin;
 }
 
 trine_status token_list_reserve(token_list *list, size_t more) {

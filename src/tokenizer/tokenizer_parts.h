@@ -18,7 +18,7 @@ struct tokenizer {
     bpe model;
     token_list before, after; /* the template's */
     decode_list decoders;
-    int32_t end; /* of a document; -1: unknown */
+    int32_t begin, end; /* of a document; -1: unknown */
     uint64_t hash;
 };
 

@@ -333,6 +333,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .config = config,
                         .carried = &t->tokenizer.files,
                         .tokenizer = t->tokenizer.hash,
+                        .tokens = t->tokenizer.has_ends ? &t->tokenizer.ends : NULL,
                         .writer = &t->writer,
                         .lease = &t->lease};
     if (status == TRINE_OK)

@@ -342,29 +342,62 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
                      .count = count};
 }
 
-/* Refuses options without effect or with an unintended one, all in one message. */
-static trine_status check_checkpoint(const trine_checkpoint *c) {
-    const struct {
-        bool wrong;
-        const char *text;
-    } rules[] = {
-        {c->load_weights_only && !c->load, "--load-weights-only requires --load"},
-        {c->save_interval && !c->save, "--save-interval requires --save"},
-        {c->keep && !c->save, "--keep requires --save"},
-        {c->max_minutes > 0 && !c->save, "--max-minutes requires --save; the run would be lost"},
+#define VALIDATES "requires --val-data-path: without it nothing is validated"
+#define DECAYS    "requires a --lr-decay-style that decays, cosine or linear"
+#define SCALES    "requires --fp16 without --loss-scale: a dynamic loss scale"
+#define GROUPS                                                                                     \
+    "requires a family whose blocks have it: llama, mistral, qwen2, qwen3 (--family, --model)"
+#define REQUEST_RULE(i)                                                                            \
+    { NULL, request_fault(c, i) != NULL, request_fault(c, i) }
+_Static_assert(REQUEST_RULES == 3, "all are in check_rules");
+#define ON_GPUS "requires --device cuda"
+
+/* Refuses options without effect or with an unintended one. What depends on the number of ranks is no fault: --zero with dp 1
+ * or --sequence-parallel with tp 1 stand in command lines for any layout. */
+static trine_status check_rules(const options *o, const trine_config *config, const trine_run *r,
+                                const choices *given) {
+    const trine_checkpoint *c = &r->checkpoint;
+    const trine_precision *p = &config->precision;
+    const trine_model *m = &config->model;
+    const char *unread = gpt_unread(m);
+    bool gpt2 = family_of(m) == &trine_gpt2, validates = config->data.val_data_path,
+         falls = config->optimizer.lr_decay_style != TRINE_DECAY_CONSTANT,
+         scales = p->fp16 && p->loss_scale == 0, looks = r->dry_run || r->explain,
+         gpus = given->device == DEVICE_CUDA, shards = config->parallel.zero >= TRINE_ZERO_2;
+    const option_rule rules[] = {
+        REQUEST_RULE(0),
+        REQUEST_RULE(1),
+        REQUEST_RULE(2),
+        {"load-weights-only", !c->load, "--load-weights-only requires --load"},
+        {"save-interval", c->save_interval && !c->save, "--save-interval requires --save"},
+        {"keep", c->keep && !c->save, "--keep requires --save"},
+        {"max-minutes", c->max_minutes > 0 && !c->save,
+         "--max-minutes requires --save; the run would be lost"},
+        {"num-query-groups",
+         gpt2 && m->num_query_groups && m->num_query_groups != m->num_attention_heads,
+         "--num-query-groups " GROUPS},
+        {"kv-channels", gpt2 && m->kv_channels, "--kv-channels " GROUPS},
+        {NULL, unread != NULL, unread},
+        {"eval-interval", r->eval_interval && !validates, "--eval-interval " VALIDATES},
+        {"eval-iters", !validates, "--eval-iters " VALIDATES},
+        {"min-lr", config->optimizer.min_lr > 0 && !falls, "--min-lr " DECAYS},
+        {"lr-decay-iters", config->optimizer.lr_decay_iters && !falls, "--lr-decay-iters " DECAYS},
+        {"loss-scale", p->loss_scale > 0 && !p->fp16, "--loss-scale requires --fp16"},
+        {"initial-loss-scale", !scales, "--initial-loss-scale " SCALES},
+        {"min-loss-scale", !scales, "--min-loss-scale " SCALES},
+        {"loss-scale-window", !scales, "--loss-scale-window " SCALES},
+        {"hysteresis", !scales, "--hysteresis " SCALES},
+        {"gather-buffers", config->parallel.zero != TRINE_ZERO_3,
+         "--gather-buffers requires --zero 3"},
+        {"reduce-buffers", !shards, "--reduce-buffers requires --zero 2 or 3"},
+        {"ordered-reductions", !gpus, "--ordered-reductions " ON_GPUS},
+        {"stage-messages", !gpus, "--stage-messages " ON_GPUS},
+        {"cuda-library", !gpus, "--cuda-library " ON_GPUS},
+        {"tf32", !gpus, "--tf32 " ON_GPUS},
+        {"ranks", r->ranks && !looks,
+         "--ranks requires --dry-run or --explain; mpirun -np gives a run its ranks"},
     };
-    char text[800] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < REQUEST_RULES + sizeof rules / sizeof *rules; i++) {
-        const char *fault = i < REQUEST_RULES                ? request_fault(c, (int)i)
-                            : rules[i - REQUEST_RULES].wrong ? rules[i - REQUEST_RULES].text
-                                                             : NULL;
-        if (fault)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "\n  - " : "",
-                                     fault);
-    }
-    CHECK(!used, TRINE_EINVAL, "%s", text);
-    return TRINE_OK;
+    return options_check_rules(o, rules, sizeof rules / sizeof *rules);
 }
 
 static trine_run default_run(void) {
@@ -396,7 +429,9 @@ static trine_status model_of_load(trine_model *m, const trine_run *run) {
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = default_choices();
+    bool given[CLI_ROWS] = {false};
     options table = make_table(argv[0], rows, config, run, &c);
+    table.given = given;
     *config = trine_config_default();
     *run = default_run();
     TRY(options_parse(&table, argc, argv));
@@ -412,7 +447,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     config->parallel.device = devices[c.device];
     config->precision.grads = grad_types[c.grads];
     run->profile |= run->profile_json != NULL;
-    return check_checkpoint(&run->checkpoint);
+    return check_rules(&table, config, run, &c);
 }
 
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {

@@ -182,8 +182,9 @@ static void print_bar(trine_log *l, int64_t step) {
     memset(bar, '#', (size_t)done);
     bar[BAR_WIDTH] = '\0';
     char left[HUMAN_SIZE];
-    fprintf(l->out, "[%s] %3d%%  %s left", bar, (int)(100 * step / total),
-            time_left(left, l, step));
+    fprintf(l->out, "[%s] %3d%%", bar, (int)(100 * step / total));
+    /* Before the first step of this process no step's time is known. */
+    if (l->recent > 0) fprintf(l->out, "  %s left", time_left(left, l, step));
     l->bar_shown = true;
 }
 

@@ -19,7 +19,9 @@ static trine_status check_vocabulary(const tokenizer *t, const trine_config *c) 
     CHECK(tokenizer_vocab(t) <= (uint32_t)c->model.vocab_size, TRINE_EINVAL,
           "%s: the largest id of this tokenizer is %" PRIu32
           ", but the model's vocabulary is %d (--vocab-size, or else that of --load or --data-path "
-          "%s); set --vocab-size to %" PRIu32 " or more, or name another --tokenizer",
+          "%s); name the model's own tokenizer with --tokenizer, or start a new model (without "
+          "--load) "
+          "with --vocab-size %" PRIu32 " or more",
           tokenizer_path(t), tokenizer_vocab(t) - 1, c->model.vocab_size, c->data.data_path,
           tokenizer_vocab(t));
     return TRINE_OK;
@@ -57,6 +59,8 @@ static trine_status take(run_tokenizer *r, const tokenizer *t, const run_tokeniz
     CHECK(r->path, TRINE_ENOMEM, "no memory for the name of a file");
     r->vocab = tokenizer_vocab(t);
     r->hash = tokenizer_hash(t);
+    r->ends = (hf_tokens){tokenizer_begin(t), tokenizer_end(t)};
+    r->has_ends = true;
     return TRINE_OK;
 }
 
@@ -94,6 +98,8 @@ static trine_status take_folder(run_tokenizer *r, const run_tokenizer_fit *fit,
                                 const char *folder) {
     run_tokenizer_free(r); /* of a folder loaded before */
     TRY(hash_of_files(r, fit));
+    r->ends = hf_config_tokens(folder, fit->config->model.vocab_size);
+    r->has_ends = true;
     if (!tokenizer_exists(folder)) return carried_read(&r->files, folder);
     trine_status status = read_tokenizer(r, fit, folder);
     if (status != TRINE_EUNSUPPORTED) return status;

@@ -14,6 +14,8 @@ typedef struct {
     bool chosen;    /* the configuration names it */
     char why_not[512]; /* why a loaded folder's tokenizer is not read, only carried; "": it has none or is read */
     carried files;  /* for checkpoints */
+    hf_tokens ends; /* that begin and end its texts, if `path`; otherwise those of the folder that was loaded */
+    bool has_ends;
 } run_tokenizer;
 
 /* What a tokenizer must fit. */

@@ -184,6 +184,8 @@ static void unknown_options_name_the_nearest(void **state) {
     refused("--pt 4", "unknown option --pt; did you mean --tp?");
     refused("--xx 4", "unknown option --xx; see --help");
     refused("---tp 4", "unknown option ---tp; did you mean --tp?");
+    refused("--data a.bin", "unknown option --data; did you mean --data-path?");
+    refused("--vers", "unknown option --vers; did you mean --version?");
     refused("--h", "unknown option --h; did you mean -h?");
     refused("--=3", "unknown option --; see --help");
     refused("-5", "unknown option -5; see --help");
@@ -351,6 +353,8 @@ static void nearest_counts_letters(void **state) {
         {"", NULL},
         {"xl", NULL},
         {"gpt-large", "gpt2-large"},
+        {"gpt2-m", "gpt2-medium"}, /* begins it; "gpt2" is as near */
+        {"gpt2-mediu", "gpt2-medium"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *got = options_nearest(rows[i].word, names, 5);
@@ -403,8 +407,31 @@ static void help_shows_groups_and_defaults(void **state) {
               "  --free X                     any number (default: 0)\n"
               "  --data-path FILE             token file or glob (default: corpus_*.bin)\n"
               "  --log FILE                   metrics\n"
-              "  --help, -h                   print this and exit\n");
+              "  --help, -h                   print this and exit\n"
+              "  --version                    print the program's name and version and exit\n");
     free(text);
+}
+
+/* A program that prints its help prints its version, too, and only if it has no help can it lack one. */
+static void every_table_with_help_has_a_version(void **state) {
+    (void)state;
+    settings s = defaults;
+    option rows[ROWS];
+    make_rows(rows, &s);
+    options o = {.program = "dir/trine-x", .rows = rows, .count = ROWS};
+    char *argv[] = {"x", "--version", NULL};
+    OK(options_parse(&o, 2, argv));
+    assert_true(s.help);
+    char *text = help_of(&o), *again = help_of(&o);
+    assert_string_equal(text, "trine-x " TRINE_VERSION "\n");
+    assert_int_equal(strncmp(again, "Usage: ", 7), 0); /* requested once */
+    free(text);
+    free(again);
+    argv[1] = "--version=2";
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "--version: unexpected value \"2\"");
+    o.count = ROWS - 1; /* without the row of help */
+    argv[1] = "--version";
+    REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "unknown option --version; see --help");
 }
 
 static void help_writes_round_numbers_out(void **state) {
@@ -531,6 +558,17 @@ static void blends_that_are_none(void **state) {
     REFUSED(BLEND("--data-path", ""), TRINE_EINVAL, "--data-path: invalid value \"\"");
     REFUSED(BLEND("--data-path", "a", "2", "b"), TRINE_EINVAL,
             "--data-path: invalid weight \"2\"; expected one FILE, or weights, each with files");
+    static char *const odd[] = {"nan", "inf", "-nan", "NAN(1)", "1e999", "-1"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd;
+         i++) { /* the word at fault, not the next number */
+        char want[80];
+        snprintf(want, sizeof want, "--data-path: invalid weight \"%s\"; expected", odd[i]);
+        REFUSED(BLEND("--data-path", odd[i], "a.bin", "1", "b.bin"), TRINE_EINVAL, want);
+        if (odd[i][0] != '-')
+            REFUSED(BLEND("--data-path", "1", "a.bin", odd[i], "b.bin"), TRINE_EINVAL, want);
+    }
+    OK(BLEND("--data-path", "nan")); /* one word is a file */
+    text = "default";
     REFUSED(BLEND("--data-path", "1", "2", "b"), TRINE_EINVAL, "no file follows the weight 1");
     REFUSED(BLEND("--data-path", "1", "a", "0", "b"), TRINE_EINVAL, "invalid weight \"0\"");
     REFUSED(BLEND("--data-path", "1", "", "2", "b"), TRINE_EINVAL,
@@ -585,6 +623,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(blends_that_are_none),
     cmocka_unit_test(nearest_counts_letters),
     cmocka_unit_test(help_shows_groups_and_defaults),
+    cmocka_unit_test(every_table_with_help_has_a_version),
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),

@@ -105,6 +105,15 @@ programs_too() {
 }
 check "the tools and the trainer are installed" programs_too
 
+versions() {
+    local version
+    version=$(sed -n 's/.*TRINE_VERSION *"\(.*\)".*/\1/p' include/trine.h)
+    for p in $programs; do
+        [ "$("$dir/usr/bin/$p" --version)" = "$p $version" ] || { echo "$p"; return 1; }
+    done
+}
+check "each prints its name and version" versions
+
 # Made from the same table as the help: each option once.
 options_of() {
     sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' | sort

@@ -346,7 +346,7 @@ static void a_rank_that_sees_another_folder(void **state) {
 static void export_model(const char *from, const char *to) {
     ckpt_source *source;
     OK(ckpt_open(&source, world, from, NULL));
-    if (rank == 0) OK(hf_export(source, to));
+    if (rank == 0) OK(hf_export(source, NULL, to));
     ckpt_close(&source);
     OK(trine_barrier(world));
 }

@@ -335,7 +335,7 @@ static void configurations_are_printed(void **state) {
     (void)state;
     trine_model m = small, back;
     char *text;
-    OK(hf_config_print(&m, TRINE_BF16, &text));
+    OK(hf_config_print(&m, TRINE_BF16, NULL, &text));
     OK(parse(&back, text));
     assert_memory_equal(&back, &m, sizeof m);
     assert_non_null(strstr(text, "\"torch_dtype\":\t\"bfloat16\""));
@@ -345,13 +345,49 @@ static void configurations_are_printed(void **state) {
     m = (trine_model){.num_layers = 1, .hidden_size = 6, .num_attention_heads = 3, .seq_length = 9};
     m.vocab_size = 50257;
     m.untied = true;
-    OK(hf_config_print(&m, TRINE_F32, &text));
+    OK(hf_config_print(&m, TRINE_F32, NULL, &text));
     OK(parse(&back, text));
     assert_int_equal(back.ffn_hidden_size, 24);
     assert_true(back.untied);
     assert_non_null(strstr(text, "\"torch_dtype\":\t\"float32\""));
     assert_non_null(strstr(text, "\"eos_token_id\":\t50256"));
     free(text);
+}
+
+/* What is known of the tokens around a text is written, in each family; GPT-2's texts begin with the token that ends
+ * them. */
+static void tokens_around_a_text_are_printed(void **state) {
+    (void)state;
+    const trine_family *const families[] = {&trine_gpt2, &trine_llama, &trine_mistral, &trine_qwen2,
+                                            &trine_qwen3};
+    const struct {
+        int vocab, begin, end, own; /* own: GPT-2's vocabulary is large enough for 50256 */
+    } rows[] = {{101, -1, -1, 0},   {101, -1, 7, 0},   {101, 3, 7, 0},  {101, 3, -1, 0},
+                {60000, -1, -1, 1}, {60000, -1, 7, 0}, {60000, 0, 0, 0}};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            bool gpt2 = families[f] == &trine_gpt2;
+            trine_model m = small;
+            m.family = gpt2 ? NULL : families[f];
+            m.vocab_size = rows[i].vocab;
+            const hf_tokens t = {rows[i].begin, rows[i].end};
+            int end = gpt2 && rows[i].own ? 50256 : t.end,
+                begin = gpt2 && t.begin < 0 ? end : t.begin;
+            char *text, want[2][64];
+            OK(hf_config_print(&m, TRINE_F32, &t, &text));
+            for (int n = 0, id = begin; n < 2; n++, id = end) {
+                const char *key = n ? "eos_token_id" : "bos_token_id";
+                if (id < 0)
+                    snprintf(want[n], sizeof want[n], "\"%s\":\tnull,", key);
+                else
+                    snprintf(want[n], sizeof want[n], "\"%s\":\t%d,", key, id);
+                assert_non_null(strstr(text, want[n]));
+            }
+            free(text);
+        }
+    assert_string_equal(hf_class(&small), "GPT2LMHeadModel");
+    const trine_model llama = {.family = &trine_llama};
+    assert_string_equal(hf_class(&llama), "LlamaForCausalLM");
 }
 
 /* ---- Folders ---- */
@@ -567,7 +603,7 @@ static void an_index_is_not_believed(void **state) {
 static trine_status export_folder(const char *from, const char *to) {
     ckpt_source *source = new_source();
     OK(hf_open(source, from));
-    trine_status status = hf_export(source, to);
+    trine_status status = hf_export(source, NULL, to);
     ckpt_close(&source);
     return status;
 }
@@ -621,7 +657,7 @@ static void masters_are_exported(void **state) {
     source->files = realloc(source->files, 2 * sizeof *source->files);
     OK(st_open(&source->files[1], file));
     source->file_count = 2;
-    OK(hf_export(source, to));
+    OK(hf_export(source, NULL, to));
     ckpt_close(&source);
     source = new_source();
     OK(hf_open(source, to));
@@ -714,6 +750,7 @@ int main(void) {
         cmocka_unit_test(what_transformers_refuses_or_computes_otherwise_is_refused),
         cmocka_unit_test(a_window_limits_the_sequence_where_a_layer_has_it),
         cmocka_unit_test(configurations_are_printed),
+        cmocka_unit_test(tokens_around_a_text_are_printed),
         cmocka_unit_test(folders_are_told_apart),
         cmocka_unit_test(whole_folders_open),
         cmocka_unit_test(tensors_that_are_not_the_models_are_refused),

@@ -103,7 +103,7 @@ static void expect_logits(const char *folder, const reference *want, device_kind
 static void export_folder(const char *from, const char *to) {
     ckpt_source *source = calloc(1, sizeof *source);
     OK(hf_open(source, from));
-    OK(hf_export(source, to));
+    OK(hf_export(source, NULL, to));
     ckpt_close(&source);
 }
 

@@ -223,7 +223,8 @@ static void refuses_a_model_that_its_files_do_not_have(void **state) {
         OK(trine_barrier(world));
         OK(ckpt_open(&source, world, test_dir, NULL));
         REFUSED(ckpt_model(source, &model), TRINE_EDATA, rows[i].text);
-        if (rank == 0) REFUSED(hf_export(source, in_dir("forged")), TRINE_EDATA, rows[i].text);
+        if (rank == 0)
+            REFUSED(hf_export(source, NULL, in_dir("forged")), TRINE_EDATA, rows[i].text);
         ckpt_close(&source);
     }
 }
@@ -248,7 +249,7 @@ static void a_file_that_is_cut_is_named(void **state) {
         held_shards h = held_make(&now);
         if (h.count) REFUSED(ckpt_read(source, dev, h.shards, h.count), TRINE_EIO, want);
         held_free(&h);
-        if (rank == 0 && i == 0) REFUSED(hf_export(source, in_dir("cut")), TRINE_EIO, want);
+        if (rank == 0 && i == 0) REFUSED(hf_export(source, NULL, in_dir("cut")), TRINE_EIO, want);
         ckpt_close(&source);
     }
 }
@@ -287,7 +288,7 @@ static void opens_a_folder_of_hugging_face(void **state) {
     (void)state;
     image_save(&saved, test_dir, 70);
     OK(ckpt_open(&source, world, test_dir, NULL));
-    if (rank == 0) OK(hf_export(source, in_dir("exported")));
+    if (rank == 0) OK(hf_export(source, NULL, in_dir("exported")));
     ckpt_close(&source);
     OK(trine_barrier(world));
     OK(ckpt_open(&source, world, in_dir("exported/"), NULL));
@@ -331,7 +332,7 @@ static void weights_and_config_are_a_folder_of_hugging_face(trine_dtype type) {
     now.weights_only = true;
     if (type == TRINE_F32) expect_read(source, &saved, &now);
     if (rank == 0) {
-        OK(hf_export(source, in_dir("exported")));
+        OK(hf_export(source, NULL, in_dir("exported")));
         char *a = text_of(in_dir("weights"), HF_CONFIG_FILE);
         char *b = text_of(in_dir("exported"), HF_CONFIG_FILE);
         assert_string_equal(a, b);

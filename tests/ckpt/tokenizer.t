@@ -127,6 +127,9 @@ check "token files of another tokenizer than the checkpoint's" refuses \
     "--data-path other.bin: its tokens are those of another tokenizer" train 1 --data-path other.bin --save saved --load auto
 check "a vocabulary that is too small" refuses "the largest id of this tokenizer is 399, but the model's vocabulary is 300" \
     train 1 --tokenizer wide --save new
+# A loaded model keeps its vocabulary, so that a larger one is no advice there.
+check "a vocabulary of a loaded model that is too small" refuses "name the model's own tokenizer with --tokenizer, or start a new model \
+(without --load) with --vocab-size 400 or more" train 1 --tokenizer wide --load saved/step-4 --save new
 check "another tokenizer than the checkpoint's" refuses "saved/step-4: its run has the tokens of another tokenizer" \
     train 2 --tokenizer other --save saved --load auto
 check "no tokenizer" refuses "nothing/here" train 1 --tokenizer nothing/here --save new

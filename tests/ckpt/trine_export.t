@@ -92,6 +92,39 @@ one_command() {
 }
 check "a fine-tuning starts and restarts with one command" one_command
 
+# What the run's tokenizer says is in config.json of checkpoints and exports, and the class is the family's.
+tiny=$root/tests/tokenizer/tiny.json
+"$build/trine-tokens" --tokenizer "$tiny" --val-fraction 0 --out ids "$root/include/trine.h" >out
+mkdir own && cp "$tiny" own/tokenizer.json
+echo '{"eos_token": "a", "bos_token": {"content": "<|endoftext|>"}}' >own/tokenizer_config.json
+
+# family NAME CLASS BOS
+family() {
+    local at
+    rm -rf "of-$1" "to-$1"
+    for at in "of-$1/step-1" "of-$1/step-2"; do # a resume keeps them
+        "$build/train_gpt" --family "$1" --data-path ids_train.bin --num-layers 1 --hidden-size 32 --num-attention-heads 4 \
+            --seq-length 16 --threads 1 --train-iters "${at##*-}" --tokenizer "${4:-$tiny}" --save "of-$1" --load auto >out &&
+            tokens_are "$at" "$3" "${5:-466}" || return 1
+    done
+    "$build/trine-export" "of-$1" "to-$1" >out && tokens_are "to-$1" "$3" "${5:-466}" &&
+        grep -q "^to-$1: of-$1/step-2, for transformers.$2.from_pretrained" out && grep -q "\"$2\"" "to-$1/config.json"
+}
+tokens_are() {
+    grep -q "\"bos_token_id\":[[:space:]]*$2," "$1/config.json" && grep -q "\"eos_token_id\":[[:space:]]*$3," "$1/config.json"
+}
+check "the tokens around texts and the class: GPT-2" family gpt2 GPT2LMHeadModel 466
+check "Llama" family llama LlamaForCausalLM null
+check "Mistral" family mistral MistralForCausalLM null
+check "Qwen2" family qwen2 Qwen2ForCausalLM null
+check "Qwen3" family qwen3 Qwen3ForCausalLM null
+check "those that tokenizer_config.json names" family llama LlamaForCausalLM 466 own 64
+# A folder without a tokenizer still has them.
+kept() {
+    rm to-llama/token* && "$build/trine-export" to-llama again >out && tokens_are again 466 64
+}
+check "those of a folder without a tokenizer" kept
+
 files() {
     find . -type f -exec md5sum {} + | sort
 }
@@ -104,6 +137,10 @@ refuses() {
     run "$@"
     [ $status -ne 0 ] && messages 1 && grep -qF -- "$text" "$dir/err" && says 0 '    at ' && [ "$(files)" = "$before" ]
 }
+cp -r gpt beyond && cp "$tiny" beyond/tokenizer.json
+check "a tokenizer with more ids than the vocabulary" \
+    refuses "beyond/tokenizer.json: the largest id of this tokenizer is 466, but the model's vocabulary is 256" \
+    "$build/trine-export" beyond new
 check "a folder that is not empty" refuses "gpt already exists; name a new or empty folder" \
     "$build/trine-export" run gpt
 check "no source" refuses "nowhere: No such file or directory" "$build/trine-export" nowhere new

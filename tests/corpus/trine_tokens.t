@@ -203,8 +203,7 @@ needs_tokenizer() {
     run "$tokens" --out e "$@" once.txt
     [ $status = 1 ] && says 1 "trine: $1 needs --tokenizer"
 }
-for option in "--json-key a" "--end-token a" --no-end-token --no-template --skip-bad "--val-split blocks" "--shard-tokens 1" \
-    "--threads 1"; do
+for option in "--end-token a" --no-end-token --no-template "--val-split blocks" "--shard-tokens 1"; do
     # shellcheck disable=SC2086  # an option and its value
     check "${option% *} without a tokenizer" needs_tokenizer $option
 done

@@ -2,6 +2,7 @@
 # trine-tokens: the files that it writes, byte by byte, and invalid input.
 set -eu
 . tests/lib.sh
+needs gzip zstd
 
 tokens=$(realpath "$BUILD")/trine-tokens
 tree=$dir/files
@@ -85,6 +86,37 @@ check "standard input between files" mixed
 check "an old output is replaced" "$tokens" --val-fraction 0.25 --out a one.txt two.txt
 check "with the new tokens" split a front back
 
+# The inputs are read as with a tokenizer: decompressed, JSON lines decoded, folders walked.
+check "an empty input is left out" writes "c_train.bin: 7 tokens (7)
+left out: 1 empty documents" "$tokens" --val-fraction 0 --out c /dev/null one.txt
+read_as_text() {
+    gzip -c bytes.txt >bytes.gz && zstd -qc bytes.txt >bytes.log && head -c 2000 bytes.txt | gzip >two.gz && tail -c +2001 bytes.txt | gzip >>two.gz
+    for file in bytes.gz bytes.log two.gz; do "$tokens" --out z "$file" && split z most rest || return 1; done
+    "$tokens" --val-fraction 0 bytes.txt.gz 2>&1 | grep -q "No such file" && cp bytes.gz bytes.txt.gz &&
+        "$tokens" bytes.txt.gz && split bytes most rest && "$tokens" --out z - <bytes.gz && split z most rest
+}
+check "compressed by gzip or zstd, whatever the name" read_as_text
+json() {
+    printf '%s\n' '{"text":"a\u00e9"}' '' '{"body":"no","text":"b\nc\u0000"}' '{"text":""}' >lines.jsonl
+    printf 'a\303\251\nb\nc\0\n' >lines.want
+    "$tokens" --val-fraction 0 --out z lines.jsonl >said && holds z_train.bin lines.want && grep -q "left out: 1 empty" said &&
+        zstd -qc lines.jsonl >lines.ndjson && "$tokens" --val-fraction 0 --out z lines.ndjson && holds z_train.bin lines.want &&
+        sed 's/text/body/g' lines.jsonl | "$tokens" --json-key body --skip-bad --threads 3 --val-fraction 0 --out z - &&
+        printf 'a\303\251\n' >lines.want && grep -c . lines.want && "$tokens" --skip-bad --val-fraction 0 --out z lines.jsonl
+}
+check "JSON lines: the texts, a line feed after each" json
+walked() {
+    mkdir -p tree/b && cp one.txt tree/a && cp two.txt tree/b/two.txt && "$tokens" --val-fraction 0.25 --out z tree && split z front back
+}
+check "a folder's files" walked
+# More than one part, in which a byte may be anything.
+long() {
+    for _ in $(seq 500); do cat bytes.txt; done >large && head -c 2250000 large >large.most && tail -c 250000 large >large.rest &&
+        "$tokens" --threads 3 --out z large && cmp <(tail -c +1025 z_val.bin | od -An -v -tu2 -w2) <(od -An -v -tu1 -w1 large.rest | sed 's/^ */ /' | awk '{ printf "%6d\n", $1 }') &&
+        [ "$(header z_train.bin)" = "20240520 1 2250000 256 0" ]
+}
+check "a text of several parts" long
+
 : >empty
 mkdir folder
 ln -s e_train.bin link.txt
@@ -93,10 +125,25 @@ cp bytes.txt f_val.bin
 check "the training file is an input" refuses "./e_train.bin is also an input (e_train.bin)" --out ./e e_train.bin
 check "the same through a link" refuses "e_train.bin is also an input (link.txt)" --out e one.txt link.txt
 check "the validation file is an input" refuses "f_val.bin is also an input (f_val.bin)" --out f f_val.bin
-check "an empty input" refuses "empty: no data" --out g one.txt empty
-check "empty standard input" refuses "standard input: no data" --out g -
+check "empty inputs" refuses "the inputs have no text" --out g empty empty
+check "empty standard input" refuses "the inputs have no text" --out g -
 check "a missing input" refuses "nowhere.txt: No such file or directory" --out g one.txt nowhere.txt
-check "a folder" refuses "folder: Is a directory" --out g folder
+check "a folder" refuses "folder: a folder without files" --out g folder
+# other NAME BYTES: a file of another format
+other() {
+    printf "$2" >"other.$1" && head -c 50 bytes.txt >>"other.$1"
+    refuses "other.$1: is a $1 file, not a text" --out g "other.$1"
+}
+check "xz" other xz '\3757zXZ\0'
+check "bzip2" other bzip2 'BZh91AY&SY'
+check "lz4" other lz4 '\004\042\115\030'
+check "zip" other zip 'PK\003\004'
+check "7z" other 7z '7z\274\257\047\034'
+check "Parquet" other Parquet PAR1
+printf 'BZh is no bzip2 file' >bzh
+check "a text that begins like one" "$tokens" --val-fraction 0 --out z bzh
+check "a damaged gzip file" refuses "cut.gz: truncated" --out g "$(head -c 100 bytes.gz >cut.gz && echo cut.gz)"
+check "a line that is no JSON" refuses "bad.jsonl:2: column 1: " --out g "$(printf '{"text":"a"}\nb\n' >bad.jsonl && echo bad.jsonl)"
 check "too few bytes for validation" refuses "--val-fraction 0.01 of 7 bytes is less than one byte" \
     --val-fraction 0.01 --out g one.txt
 check "no bytes for training" refuses "--val-fraction 1 of 7 bytes leaves no training data" \

@@ -23,7 +23,7 @@ static void check_model(const trine_model *m) {
 static void check_again(const trine_model *m) {
     trine_model again;
     char *text;
-    fuzz_demand(hf_config_print(m, TRINE_F32, &text) == TRINE_OK);
+    fuzz_demand(hf_config_print(m, TRINE_F32, NULL, &text) == TRINE_OK);
     fuzz_demand(hf_config_parse(&again, text, strlen(text), FUZZ_PATH) == TRINE_OK);
     fuzz_demand(memcmp(&again, m, sizeof again) == 0);
     free(text);

@@ -96,6 +96,8 @@ result $? "the first question only, for people"
 
 refused 0 "expected one of --text, --data and --choices, got 0" "no task"
 refused 2 "expected one of --text, --data and --choices, got 2" "two tasks" --text "$text" --data "$dir/all_train.bin"
+refused 0 "--limit requires --choices" "a limit of questions without any" --text "$text" --limit 1
+refused 0 "--stride requires --text or --data" "windows without a text" --choices "$dir/questions" --stride 4 --max-tokens 9
 refused 0 "$dir/none: " "a missing text" --text "$dir/none"
 : >"$dir/empty"
 refused 0 "$dir/empty: no text" "an empty text" --text "$dir/empty"

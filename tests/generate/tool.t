@@ -75,6 +75,11 @@ result $? "an invalid option is reported without an error trail"
 refused 0 "expected one PATH" "no path"
 refused 2 "expected one PATH" "two paths" "$saved" "$saved"
 refused 0 "--prompt and --ids are mutually exclusive" "both text and ids" "$saved" --prompt A --ids 65
+for option in "--top-k 3" "--top-p 0.5" "--seed 3"; do
+    # shellcheck disable=SC2086  # an option and its value
+    refused 0 "${option% *} requires a --temperature above 0" "$option without chance" "$saved" --temperature 0 $option
+done
+refused 0 "--ignore-eos requires text" "--ignore-eos of ids, which have no end" "$saved" --ids 65 --ignore-eos
 refused 2 "$dir/nothing: No such file or directory" "a missing folder" "$dir/nothing" --tp 2
 mkdir "$dir/empty"
 refused 0 "$dir/empty has no checkpoint" "an empty folder" "$dir/empty"

@@ -25,7 +25,7 @@ wire_bytes() {
 # mpirun on node 1, with both nodes in the host file. It cannot know that both nodes share this machine's cores, so
 # yielding is set explicitly.
 on_two_nodes() {
-    tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$dir/hosts" --map-by slot \
+    tests/nodes/agent.sh "$NODE_NET.1" timeout -k 5 180 tools/mpirun.sh -np 8 --hostfile "$dir/hosts" --map-by "${MAP:-slot}" \
         --mca plm rsh --mca plm_rsh_agent "$PWD/tests/nodes/agent.sh" --mca plm_rsh_no_tree_spawn 1 \
         --mca oob_tcp_if_include "$NODE_NET.0/24" --mca btl_tcp_if_include "$NODE_NET.0/24" --mca btl tcp,self,vader \
         --mca pml ob1 --mca mpi_yield_when_idle 1 -x OMP_NUM_THREADS "$@"
@@ -78,6 +78,15 @@ trap 'exit 1' INT TERM
 nodes_make 2>"$dir/why" || skip_all "two nodes: cannot create network namespaces: $(head -1 "$dir/why")"
 for n in 1 2; do echo "$NODE_NET.$n slots=4"; done >"$dir/hosts"
 
+# Ranks that alternate between the nodes: every tp group spans both, and the banner says so.
+alternating() {
+    MAP=node on_two_nodes "$build/train_gpt" $1 --dp 2 --tp 2 --pp 2 >"$dir/out" 2>"$dir/err" || return 1
+    prints 1 "nodes per group: tp 2, dp 1, pp 1" && prints 1 "warning: a tp group spans 2 nodes" &&
+        [ "$(grep -c -F "[0-1] ${NODE_PREFIX}1+${NODE_PREFIX}2" "$dir/out")" -eq 1 ] || return 1
+    on_two_nodes "$build/train_gpt" $1 --dp 2 --tp 2 --pp 2 >"$dir/out" 2>"$dir/err" &&
+        prints 1 "nodes per group: tp 1, dp 1, pp 2" && prints 0 "warning: a tp" && prints 1 "[0-1] ${NODE_PREFIX}1 "
+}
+
 # Equal bits are promised for equal thread counts.
 export OMP_NUM_THREADS=1
 if [ -n "${TRAINER:-}" ]; then
@@ -88,6 +97,8 @@ else
     small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32
         --micro-batch-size 1 --global-batch-size 16 --train-iters 5 --lr 3e-4 --seed 7 --threads 1
         --data-path $dir/text_train.bin"
+    # shellcheck disable=SC2086
+    check "the banner has the nodes of each group" alternating "$small"
     # shellcheck disable=SC2086
     compare "pipeline between the nodes" "$build/train_gpt" $small --dp 2 --tp 2 --pp 2 --zero 1
     # shellcheck disable=SC2086

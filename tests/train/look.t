@@ -1,6 +1,7 @@
 #!/bin/sh
-# --help, --dry-run and --explain need no mpirun, and the numbers of --dry-run equal those of a run.
+# --help, --dry-run and --explain need no mpirun, and the numbers of --dry-run equal those of a run. The progress bar.
 . tests/lib.sh
+needs script
 
 token_file "$data" 20240520 1 4096 4096
 mixed="--tp 2 --pp 2 --zero 3 --global-batch-size 4"
@@ -90,10 +91,49 @@ look --dry-run --dp 70000 --tp 70000 --pp 2
 [ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2: too many ranks: 9800000000 (at most 2147483647)"
 result $? "--dry-run refuses a number of ranks beyond the limit"
 
+# The bar is drawn where the program's parent writes to a terminal. At the first validation no step's time is known.
+# shellcheck disable=SC2086
+run script -qec "$(echo "$TRAIN" $SMALL) --data-path $data --val-data-path $data --eval-iters 1; exit \$?" /dev/null </dev/null
+tr '\r' '\n' <"$dir/out" | grep '^\[[#.]*\] ' >"$dir/bars"
+[ "$status" -eq 0 ] && [ "$(grep -c '\] *0%$' "$dir/bars")" -eq 1 ] && grep -q '\] *66%  [1-9][0-9.]* [mu]*s left$' "$dir/bars"
+result $? "the progress bar says what is left as soon as a step's time is known"
+
 printf '\377\377\377\177' | dd of="$data" bs=1 seek=12 conv=notrunc status=none
 look --dry-run --data-path "$data" --vocab-size 0 --seq-length 1048576 --micro-batch-size 1048576
 [ "$status" -eq 1 ] && messages 1 && says 1 "more than any machine can hold; reduce the model or the batch"
 result $? "the size checks include the vocabulary of the token file"
+
+# nodes COUNT TEXT: of groups that span several, in a plan and in the banner of a run, where nodes are simulated
+nodes() {
+    prints 1 "$2" && prints "$1" "warning: a tp group spans 2 nodes, so that each layer waits for the network"
+}
+run_of_four() {
+    job 4 --data-path "$dir/copy.bin" "$@"
+}
+plan() {
+    look --dry-run "$@"
+}
+token_file "$dir/copy.bin" 20240520 1 4096 4096
+for how in plan run_of_four; do
+    $how --tp 2 --dp 2 --ranks-per-node 2
+    nodes 0 "nodes per group: tp 1, dp 2" && prints 1 "layout   4 ranks = pp 1 x dp 2 x tp 2 on 2 nodes; "
+    result $? "$how: the nodes of each group"
+    $how --tp 4 --ranks-per-node 2
+    nodes 1 "nodes per group: tp 2"
+    result $? "$how: a tp group over two nodes"
+    $how --tp 2 --pp 2 --ranks-per-node 3
+    nodes 1 "nodes per group: tp 2, pp 2"
+    result $? "$how: one of two tp groups over two nodes"
+done
+# Its programs would be some hundred MB; the address space is limited, since no test asserts time.
+# shellcheck disable=SC2016,SC2086
+run sh -c 'ulimit -v 400000 && exec "$@"' sh "$TRAIN" $SMALL --dry-run --pp 2 --zero 1 --global-batch-size 1000000
+quiet && prints 1 "1000000 micro-batches" && prints 1 "activations out     1953.125"
+result $? "the plan of a step of a million micro-batches is small"
+
+look --dry-run --tp 2 --dp 2
+prints 0 "nodes" && prints 0 "on 1 node"
+result $? "a plan without --ranks-per-node says nothing about nodes"
 
 # MPI is not initialized; it could not be here.
 run env -i OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=/nonexistent "$TRAIN" --dry-run --tp two

@@ -33,6 +33,7 @@ typedef struct {
     exported *tensors;  /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
+    const hf_tokens *tokens;
     carried carried; /* the tokenizer's files; owned */
 } job;
 
@@ -83,10 +84,11 @@ static trine_status put_in(const char *folder, const char *name, const char *tex
     return status;
 }
 
-trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder) {
+trine_status hf_config_save(const trine_model *model, trine_dtype type, const hf_tokens *tokens,
+                            const char *folder) {
     char *text;
     if (!family_of(model)->hugging_face) return TRINE_OK;
-    TRY(hf_config_print(model, type, &text));
+    TRY(hf_config_print(model, type, tokens, &text));
     trine_status status = put_in(folder, HF_CONFIG_FILE, text);
     free(text);
     return status;
@@ -210,7 +212,7 @@ static trine_status sync_parent(const char *path) {
 
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
-    TRY(hf_config_save(&j->model, common_type(j), j->making));
+    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making));
     TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
     TRY(expect_free(j)); /* another export may have been faster */
@@ -231,8 +233,8 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     return status;
 }
 
-trine_status hf_export(const ckpt_source *source, const char *out) {
-    job j = {0};
+trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out) {
+    job j = {.tokens = tokens};
     trine_status status = export_to(&j, source, out);
     carried_free(&j.carried);
     free(j.tensors);

@@ -1,5 +1,6 @@
 /* Opens a Hugging Face folder: its files, and a check that they have the tensors of its
  * configuration. */
+#include "ckpt/hf/entries.h"
 #include "ckpt/hf/hf.h"
 
 #include <stdlib.h>
@@ -147,7 +148,7 @@ static trine_status open_files(ckpt_source *source) {
     CHECK(!pickle, TRINE_EDATA,
           "%s has its weights in pytorch_model.bin, a pickle, which is executable and is not read; "
           "convert it to model.safetensors with transformers: "
-          "GPT2LMHeadModel.from_pretrained(\"%s\").save_pretrained(\"OUT\")",
+          "AutoModelForCausalLM.from_pretrained(\"%s\").save_pretrained(\"OUT\")",
           path, path);
     return RAISE(TRINE_EDATA, "%s has a config.json, but neither model.safetensors nor %s", path,
                  HF_INDEX_FILE);
@@ -314,6 +315,35 @@ trine_status hf_model(trine_model *model, const char *folder) {
     free(text);
     free(path);
     return status;
+}
+
+static int32_t token_in(const cJSON *config, const char *key, int vocab) {
+    const cJSON *entry = hf_entry_of(config, key);
+    if (cJSON_IsArray(entry)) entry = cJSON_GetArrayItem(entry, 0);
+    double id = cJSON_IsNumber(entry) ? entry->valuedouble : -1;
+    return id >= 0 && id < vocab && id == (double)(int32_t)id ? (int32_t)id : -1;
+}
+
+static trine_status read_tokens(hf_tokens *t, int vocab, const char *path) {
+    char *text;
+    size_t bytes;
+    cJSON *config;
+    TRY(input_text(&text, &bytes, CONFIG_LIMIT, path));
+    trine_status status = json_read(&config, text, bytes, path);
+    free(text);
+    TRY(status);
+    *t = (hf_tokens){token_in(config, "bos_token_id", vocab),
+                     token_in(config, "eos_token_id", vocab)};
+    cJSON_Delete(config);
+    return TRINE_OK;
+}
+
+hf_tokens hf_config_tokens(const char *folder, int vocab) {
+    hf_tokens t = {-1, -1};
+    char *path = folder_join(folder, HF_CONFIG_FILE);
+    if (path && read_tokens(&t, vocab, path) != TRINE_OK) status_clear();
+    free(path);
+    return t;
 }
 
 static trine_status read_config(ckpt_source *source, const char *text, size_t bytes,

@@ -62,19 +62,36 @@ static const hf_family *family_for(const trine_model *m) {
     return families[n];
 }
 
-static bool fill_config(cJSON *o, const trine_model *m, trine_dtype type) {
+const char *hf_class(const trine_model *model) {
+    return family_for(model)->model;
+}
+
+static bool add_token(cJSON *o, const char *key, int id) {
+    return (id >= 0 ? cJSON_AddNumberToObject(o, key, id) : cJSON_AddNullToObject(o, key)) != NULL;
+}
+
+static bool add_tokens(cJSON *o, const hf_family *f, const trine_model *m, const hf_tokens *t) {
+    hf_tokens known = t ? *t : (hf_tokens){-1, -1};
+    bool unknown = known.begin < 0 && known.end < 0;
+    if (unknown && f->own_end && f->own_end < m->vocab_size) known.end = f->own_end;
+    if (known.begin < 0 && f->own_end) known.begin = known.end;
+    return add_token(o, "bos_token_id", known.begin) && add_token(o, "eos_token_id", known.end);
+}
+
+static bool fill_config(cJSON *o, const trine_model *m, trine_dtype type, const hf_tokens *t) {
     const hf_family *f = family_for(m);
     cJSON *models = cJSON_AddArrayToObject(o, "architectures");
     cJSON *name = models ? cJSON_CreateString(f->model) : NULL;
     const char *torch = type == TRINE_BF16 ? "bfloat16" : type == TRINE_F16 ? "float16" : "float32";
     return name && cJSON_AddItemToArray(models, name) &&
            cJSON_AddStringToObject(o, "model_type", f->family->hugging_face) && f->print(o, m) &&
-           cJSON_AddStringToObject(o, "torch_dtype", torch);
+           add_tokens(o, f, m, t) && cJSON_AddStringToObject(o, "torch_dtype", torch);
 }
 
-trine_status hf_config_print(const trine_model *model, trine_dtype type, char **text) {
+trine_status hf_config_print(const trine_model *model, trine_dtype type, const hf_tokens *tokens,
+                             char **text) {
     cJSON *o = cJSON_CreateObject();
-    char *printed = o && fill_config(o, model, type) ? json_print(o, true) : NULL;
+    char *printed = o && fill_config(o, model, type, tokens) ? json_print(o, true) : NULL;
     cJSON_Delete(o);
     size_t size = printed ? strlen(printed) + 2 : 0;
     *text = size ? malloc(size) : NULL;

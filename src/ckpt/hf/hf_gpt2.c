@@ -88,18 +88,13 @@ static bool add_training(cJSON *o) {
            cJSON_AddNumberToObject(o, "initializer_range", 0.02);
 }
 
-/* GPT-2's tokenizer has <|endoftext|> as 50256, transformers' default; a smaller vocabulary belongs
- * to an unknown tokenizer. */
-static bool add_token(cJSON *o, const char *key, const trine_model *m) {
-    enum { END_OF_TEXT = 50256 };
-    return m->vocab_size > END_OF_TEXT ? cJSON_AddNumberToObject(o, key, END_OF_TEXT) != NULL
-                                       : cJSON_AddNullToObject(o, key) != NULL;
-}
-
 static bool print(cJSON *o, const trine_model *m) {
-    return add_sizes(o, m) && add_arithmetic(o, m) && add_training(o) &&
-           add_token(o, "bos_token_id", m) && add_token(o, "eos_token_id", m);
+    return add_sizes(o, m) && add_arithmetic(o, m) && add_training(o);
 }
 
-const hf_family hf_gpt2 = {
-    .family = &trine_gpt2, .model = "GPT2LMHeadModel", .parse = parse, .print = print};
+/* <|endoftext|> is 50256, transformers' default. */
+const hf_family hf_gpt2 = {.family = &trine_gpt2,
+                           .model = "GPT2LMHeadModel",
+                           .own_end = 50256,
+                           .parse = parse,
+                           .print = print};

@@ -293,8 +293,7 @@ static bool print(cJSON *o, const trine_model *m) {
            add_scaling(o, &m->rope_scaling) &&
            cJSON_AddBoolToObject(o, "tie_word_embeddings", !m->untied) &&
            cJSON_AddRawToObject(o, "attention_dropout", "0.0") &&
-           cJSON_AddNumberToObject(o, "initializer_range", 0.02) &&
-           cJSON_AddNullToObject(o, "bos_token_id") && cJSON_AddNullToObject(o, "eos_token_id");
+           cJSON_AddNumberToObject(o, "initializer_range", 0.02);
 }
 
 static bool print_mistral(cJSON *o, const trine_model *m) {
