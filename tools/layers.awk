@@ -7,7 +7,7 @@
 # A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
 # else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
 # one) stays inside one module and has at most three source files. No device includes another. There is one rule
-# each for third-party headers, names that a module must not use, getenv, #if in a function body and sizes. The
+# each for third-party headers, names that a module must not use, getenv, opening files, #if in a function body and sizes. The
 # sources are in one format (make format-check): a function starts and ends in column 0.
 
 BEGIN {
@@ -36,6 +36,10 @@ BEGIN {
         for (i = 1; i <= count; i++) may[module, names[i]] = 1
         may[module, module] = 1
     }
+    # These read /proc and /sys, under names that they put together.
+    reads_system["src/ckpt/lease_record.c"]
+    reads_system["src/comm/watch/board.c"]
+    reads_system["src/doctor/facts.c"]
     file_limit = 600
     function_limit = 60
     cycle_limit = 3
@@ -169,6 +173,19 @@ function check_numbers(line, code) {
     statement = ""
 }
 
+# Files that may come from elsewhere are opened by src/base/input.c and inside.c alone, which never wait for a pipe and
+# check what they opened. A file is opened for reading unless its flags or mode say otherwise.
+function check_opens(line, code) {
+    if (path !~ /^(src|tools|examples)\// || path ~ /^src\/base\/(input|inside)[.]c$/ || path in reads_system) return
+    opening = opening " " line
+    called = called " " code
+    if (code !~ /[;{}][ \t]*$/) return
+    if (called ~ /(^|[^A-Za-z_0-9>.])(open(at)?(2|64)?|f(re)?open(64)?)[ \t]*\(/ && \
+        opening !~ /O_WRONLY|O_RDWR|O_DIRECTORY|f(re)?open[ \t]*\([^"]*"[wa]|\([ \t]*"\/(proc|sys)\//)
+        fault("this call may wait for a pipe; read files through src/base/input.h or inside.h")
+    opening = called = ""
+}
+
 # A function: the statement that starts in column 0, contains ( and ends with { on this line.
 function check_shape(line, code) {
     if (in_function) {
@@ -286,7 +303,7 @@ FNR == 1 {
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1
-    signature = statement = ""
+    signature = statement = opening = called = ""
 }
 
 {
@@ -297,6 +314,7 @@ FNR == 1 {
     if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
     check_names(code)
     check_numbers($0, code)
+    check_opens($0, code)
     check_shape($0, code)
 }
 

@@ -8,8 +8,10 @@
  * validation; nothing is written before all inputs have been read and the split has been checked.
  * That text is kept in memory: a token file has at most 2^31 - 1 tokens anyway. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/human.h"
+#include "base/input.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
@@ -68,10 +71,25 @@ static trine_status read_stream(text *t, FILE *in, const char *name) {
     return TRINE_OK;
 }
 
+/* A pipe may be named, too: its first writer is waited for here, where a signal ends the program. */
+static trine_status open_input(FILE **in, const char *path) {
+    bool waits;
+    int fd;
+    TRY(input_stream(&fd, &waits, path));
+    struct pollfd first = {.fd = fd, .events = POLLIN};
+    while (waits && poll(&first, 1, -1) < 0 && errno == EINTR) {
+    }
+    if (waits) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    *in = fdopen(fd, "rb");
+    if (!*in) close(fd);
+    CHECK(*in, TRINE_ENOMEM, "no memory to read %s", path);
+    return TRINE_OK;
+}
+
 static trine_status read_input(text *t, const char *path) {
     if (!strcmp(path, "-")) return read_stream(t, stdin, "standard input");
-    FILE *in = fopen(path, "rb");
-    CHECK(in, TRINE_EIO, "%s: %s", path, strerror(errno));
+    FILE *in;
+    TRY(open_input(&in, path));
     trine_status status = read_stream(t, in, path);
     fclose(in);
     return status;

@@ -214,7 +214,7 @@ static void finds_other_lengths(void **state) {
                  "optimizer.safetensors has 0 bytes instead");
     expect_found("rm model.safetensors", "model.safetensors is missing");
     expect_found("rm optimizer.safetensors && mkdir optimizer.safetensors",
-                 "optimizer.safetensors is not a regular file");
+                 "optimizer.safetensors: not a regular file");
     expect_found("truncate -s 3 tokenizer.json", "tokenizer.json has 3 bytes instead of 5000000");
     expect_found("rm tokenizer_config.json", "tokenizer_config.json is missing");
 }

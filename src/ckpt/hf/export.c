@@ -33,10 +33,22 @@ typedef struct {
     exported *tensors;  /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
+    unsigned mode;   /* permission bits that all files of the source with tensors have */
     carried carried; /* the tokenizer's files; owned */
 } job;
 
 /* ---- What is written ---- */
+
+static trine_status find_mode(job *j, const ckpt_source *source) {
+    struct stat is;
+    j->mode = 0777;
+    for (int i = 0; i < source->file_count; i++) {
+        const st_file *f = &source->files[i];
+        CHECK(fstat(f->fd, &is) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+        j->mode &= is.st_mode;
+    }
+    return TRINE_OK;
+}
 
 /* Chooses the master if there is one: 16-bit weights are its rounding. */
 static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
@@ -135,7 +147,7 @@ static trine_status write_model(const job *j, int fd, const char *path) {
 
 static trine_status write_synced(const job *j, const char *path) {
     int fd;
-    TRY(file_create(path, &fd));
+    TRY(file_create_copy(path, &fd, j->mode));
     trine_status status = write_model(j, fd, path);
     if (status == TRINE_OK) status = file_sync(fd, path);
     return file_close(fd, path, status);
@@ -222,6 +234,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(name_folders(j, out));
     TRY(expect_free(j));
     TRY(choose_all(j, source));
+    TRY(find_mode(j, source));
     TRY(carried_read(&j->carried, source->path));
     TRY(file_make_folder(j->making, &made));
     CHECK(made, TRINE_EIO, "%s already exists", j->making);
