@@ -298,7 +298,7 @@ static trine_status write_hf_config(const save *s) {
     trine_model model;
     ASSERT(s->count && strcmp(weights->name, CKPT_MODEL_FILE) == 0);
     TRY(settings_model(s->image->config, &model));
-    return hf_config_save(&model, weights->header.entries[0].type, s->folder);
+    return hf_config_save(&model, weights->header.entries[0].type, s->folder, 0666);
 }
 
 static trine_status write_carried(const save *s) {

@@ -87,19 +87,20 @@ static trine_dtype common_type(const job *j) {
 
 /* ---- Files ---- */
 
-static trine_status put_in(const char *folder, const char *name, const char *text) {
+static trine_status put_in(const char *folder, const char *name, const char *text, unsigned mode) {
     char *path = folder_join(folder, name);
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
-    trine_status status = file_put(path, text, strlen(text));
+    trine_status status = file_put_copy(path, text, strlen(text), mode);
     free(path);
     return status;
 }
 
-trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder) {
+trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder,
+                            unsigned mode) {
     char *text;
     if (!family_of(model)->hugging_face) return TRINE_OK;
     TRY(hf_config_print(model, type, &text));
-    trine_status status = put_in(folder, HF_CONFIG_FILE, text);
+    trine_status status = put_in(folder, HF_CONFIG_FILE, text, mode);
     free(text);
     return status;
 }
@@ -222,7 +223,7 @@ static trine_status sync_parent(const char *path) {
 
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
-    TRY(hf_config_save(&j->model, common_type(j), j->making));
+    TRY(hf_config_save(&j->model, common_type(j), j->making, j->mode));
     TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
     TRY(file_rename(j->making, j->out));
