@@ -266,7 +266,8 @@ static trine_status begin_generation(lease *l, bool *held) {
 static trine_status claim(lease *l, int64_t n, bool *held) {
     bool done = false;
     CHECK(n < LEASE_MOST, TRINE_EDATA,
-          "%s/" PREFIX "%" PRId64 ": no job has made this lease, whose number is the last; remove it",
+          "%s/" PREFIX "%" PRId64
+          ": no job has made this lease, whose number is the last; remove it",
           l->dir, n - 1);
     char *path = path_of(l->dir, n);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");

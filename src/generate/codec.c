@@ -57,7 +57,8 @@ static trine_status find_ends(codec *c, const codec_place *from) {
     for (int i = 0; i < 2; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/generation_config.json", folders[i]);
-        if (inside_has(folders[i], "generation_config.json")) return read_generation_config(c, path);
+        if (inside_has(folders[i], "generation_config.json"))
+            return read_generation_config(c, path);
     }
     return TRINE_OK;
 }

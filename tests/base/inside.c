@@ -46,7 +46,8 @@ static int begin(void **state) {
     snprintf(base, sizeof base, "/tmp/trine-inside-XXXXXX");
     if (!mkdtemp(base)) return -1;
     put("secret", SECRET);
-    folder("cache"), folder("cache/blobs"), folder("cache/snapshots"), folder("cache/snapshots/rev");
+    folder("cache"), folder("cache/blobs"), folder("cache/snapshots"),
+        folder("cache/snapshots/rev");
     put("cache/blobs/0a1b", "a blob");
     tie("../../secret", "cache/blobs/out");
     folder("cache/blobs/folder");

@@ -28,7 +28,8 @@ static const struct {
       {"{\"vocab\": {}}", "not a tokenizer: no model"},
       {"{\"model\": {}}", "not a tokenizer: its model lacks the vocab"}}},
     {"tokenizer_config.json",
-     {"{}", "{\"eos_token\": {\"content\": \"a\"}, \"pad_token\": null, \"chat_template\": \"{{ a }}\"}",
+     {"{}",
+      "{\"eos_token\": {\"content\": \"a\"}, \"pad_token\": null, \"chat_template\": \"{{ a }}\"}",
       "{\"tokenizer_class\": \"X\", \"chat_template\": [], \"model_max_length\": 1e30}"},
      {{SECRET, "invalid JSON"},
       {"{\"tokenizer_class\": 1}", "tokenizer_class is not a text"},
@@ -54,17 +55,21 @@ static const struct {
       {"a b\xff\n", "invalid UTF-8 at byte 3"},
       {"a \x01", "control character at byte 2"},
       {"a \n", "line 1 is not a merge"}}},
-    {"encoder.json", {"{\"a\": 0}"}, {{SECRET, "invalid JSON"}, {"{\"a\": []}", "not a vocabulary: a has no id"}}},
+    {"encoder.json",
+     {"{\"a\": 0}"},
+     {{SECRET, "invalid JSON"}, {"{\"a\": []}", "not a vocabulary: a has no id"}}},
     {"vocab.bpe", {"#version: 0.2\na b\n"}, {{SECRET, "line 1 is not a merge"}}},
     {"chat_template.jinja",
-     {"{{ messages }}", "{%- for m in messages %}\n\t{{ m['content'] }}{% endfor -%}", "{# \xe4\xb8\xad #}"},
+     {"{{ messages }}", "{%- for m in messages %}\n\t{{ m['content'] }}{% endfor -%}",
+      "{# \xe4\xb8\xad #}"},
      {{SECRET, "not a chat template: no {{ }}"},
       {"{{ messages", "not a chat template: {{ at byte 0 has no end"},
       {"{{ a }}{% b }}", "not a chat template: {% at byte 7 has no end"},
       {"{{ \xed\xa0\x80 }}", "invalid UTF-8 at byte 3"},
       {"", "not a chat template: no"}}},
     {"generation_config.json",
-     {"{}", "{\"eos_token_id\": [1, 2], \"bos_token_id\": 0, \"temperature\": 0.6, \"pad_token_id\": null}"},
+     {"{}", "{\"eos_token_id\": [1, 2], \"bos_token_id\": 0, \"temperature\": 0.6, "
+            "\"pad_token_id\": null}"},
      {{SECRET, "invalid JSON"},
       {"{\"eos_token_id\": \"a\"}", "eos_token_id must be a token id"},
       {"{\"eos_token_id\": [1, -1]}", "eos_token_id must be a token id"}}},
@@ -131,8 +136,10 @@ static void a_zero_is_no_text(void **state) {
 static char *make_cache(const char *dir) {
     char command[1024];
     snprintf(command, sizeof command,
-             "cd %s && mkdir -p hub/blobs hub/snapshots/main && mv config.json model.safetensors hub/blobs && "
-             "cd hub/snapshots/main && for f in config.json model.safetensors; do ln -s ../../blobs/$f $f; done",
+             "cd %s && mkdir -p hub/blobs hub/snapshots/main && mv config.json model.safetensors "
+             "hub/blobs && "
+             "cd hub/snapshots/main && for f in config.json model.safetensors; do ln -s "
+             "../../blobs/$f $f; done",
              dir);
     assert_int_equal(system(command), 0);
     return folder_join(dir, "hub/snapshots/main");
@@ -155,8 +162,8 @@ static void no_link_leads_out(void **state) {
         const char *name = carried_rows[r].name;
         link_to(in, "../../../secret", name);
         OK(hf_open(source, in));
-        snprintf(expect, sizeof expect, "%s/%s: a link to ../../../secret, which is not in its folder",
-                 in, name);
+        snprintf(expect, sizeof expect,
+                 "%s/%s: a link to ../../../secret, which is not in its folder", in, name);
         REFUSED(hf_export(source, out), TRINE_EIO, expect);
         assert_int_not_equal(access(out, F_OK), 0);
         ckpt_close(&source);
@@ -179,8 +186,8 @@ static void weights_are_not_read_from_elsewhere(void **state) {
         OK(hf_open(source, in));
         ckpt_close(&source);
         char command[300];
-        snprintf(command, sizeof command, "cd %s && mv hub/blobs/%s . && ln -sf ../../../%s %s", dir,
-                 names[i], names[i], in);
+        snprintf(command, sizeof command, "cd %s && mv hub/blobs/%s . && ln -sf ../../../%s %s",
+                 dir, names[i], names[i], in);
         assert_int_equal(system(command), 0);
         source = calloc(1, sizeof *source);
         snprintf(expect, sizeof expect, "/%s: a link to ../../../%s, which is not in its folder",

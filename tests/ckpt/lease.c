@@ -324,12 +324,21 @@ static void make(const char *name) {
 /* A number from which one cannot go on, or that no job writes, is refused by its name, whatever the file has in it; the
  * folder is left as it was. */
 static void numbers_that_no_lease_has(void **state) {
-    static const char *const numbers[] = {
-        "9223372036854775807", "9223372036854775806", "9223372036854775808",
-        "99999999999999999999999999", "1000000000000000000", "-1", "-9223372036854775808",
-        "+3", "007", "0", "00", "-0"};
-    static const char *const others[] = {".lease-x", ".lease-3x", ".lease-", ".lease--", ".lease- 3",
-                                         ".lease-0x3", ".lease-3.old", ".leases", "lease-3"};
+    static const char *const numbers[] = {"9223372036854775807",
+                                          "9223372036854775806",
+                                          "9223372036854775808",
+                                          "99999999999999999999999999",
+                                          "1000000000000000000",
+                                          "-1",
+                                          "-9223372036854775808",
+                                          "+3",
+                                          "007",
+                                          "0",
+                                          "00",
+                                          "-0"};
+    static const char *const others[] = {".lease-x",     ".lease-3x", ".lease-",
+                                         ".lease--",     ".lease- 3", ".lease-0x3",
+                                         ".lease-3.old", ".leases",   "lease-3"};
     lease *l;
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -385,8 +394,14 @@ static void what_is_no_file_is_no_lease(void **state) {
 
 /* `latest` is in the message only as a checkpoint's name. */
 static void a_latest_that_names_none(void **state) {
-    static const char *const texts[] = {"step-4\nstep-5\n", "step-04\n", "step--4\n", "\x1b[31mstep-4\n",
-                                        "step-99999999999999999999\n", "step-4 ", "", "../step-4\n"};
+    static const char *const texts[] = {"step-4\nstep-5\n",
+                                        "step-04\n",
+                                        "step--4\n",
+                                        "\x1b[31mstep-4\n",
+                                        "step-99999999999999999999\n",
+                                        "step-4 ",
+                                        "",
+                                        "../step-4\n"};
     char path[128];
     lease *a, *b;
     (void)state;

@@ -185,7 +185,7 @@ eventually 60 prints 1 "$dir/held is held by an unknown job"
 kill -s TERM "$(pid_of 1)"
 finish
 [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && gone && messages 1 && [ "$(ls -A "$dir/held")" = .lease-3 ] &&
-    says 1 "trine: $dir/held: stopped by a signal while it waited for the lease of this folder; nothing was changed there"
+    says 1 ": $dir/held: stopped by a signal while it waited for the lease of this folder; nothing was changed there"
 result $? "SIGTERM to one rank ends the wait for another job's lease"
 
 # With AVX2 the stack pointer is on the heap during a matmul (docs/checkpoints.md), on any
