@@ -15,6 +15,7 @@
 
 trine_status input_take(int *fd, uint64_t *bytes, const char *path) {
     struct stat info;
+    *bytes = 0;
     CHECK(*fd >= 0 || errno != ENXIO, TRINE_EIO, "%s: not a regular file", path); /* a socket */
     CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     int cause = fstat(*fd, &info) == 0 ? 0 : errno;

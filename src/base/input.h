@@ -16,8 +16,8 @@
  * the message starts with `path`; *fd is then -1. Not collective. */
 trine_status input_open(int *fd, uint64_t *bytes, const char *path);
 
-/* The same for a file that may not be there: *fd is then -1, without an error (ENOENT, ESTALE). A link is refused, not
- * followed. Errors: TRINE_EIO. Not collective. */
+/* The same for a file that may not be there: *fd is then -1, without an error (ENOENT, ESTALE). A link is refused,
+ * not followed. Errors: TRINE_EIO. Not collective. */
 trine_status input_find(int *fd, const char *path);
 
 /* Opens a file, or where the user may name one a pipe or a terminal; the caller owns *fd (close). *waits: reading may

@@ -116,6 +116,7 @@ trine_status inside_open(int *fd, uint64_t *bytes, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = slash ? (size_t)(slash - path) + 1 : 0;
     *fd = -1;
+    *bytes = 0;
     CHECK(length < sizeof above, TRINE_EIO, "%.200s...: %s", path, strerror(ENAMETOOLONG));
     if (length) memcpy(above, path, length), above[length] = '\0';
     int folder = open_folder(AT_FDCWD, above, true);

@@ -5,8 +5,8 @@
  *   ../../blobs/NAME of a folder snapshots/X       Hugging Face's cache, which keeps the files of all revisions of a
  *                                                  model in one folder; X and blobs are not links
  *
- * and the file there is not a link again. Other links are refused with what they name. The folder itself may be a link: it
- * is what the user named.
+ * and the file there is not a link again. Other links are refused with what they name. The folder itself may be a
+ * link: it is what the user named.
  *
  * Invariant: every step is opened relative to the step before and without following a link, and what was opened is
  * checked, not its name: whoever changes the folder meanwhile can exchange files of the folder, and no others. */
@@ -15,12 +15,12 @@
 
 #include "base/input.h"
 
-/* Opens "folder/name", or "name" of the working folder, as input_open does. Errors: TRINE_EIO, the message starts with
- * `path`; *fd is then -1. Not collective. */
+/* Opens "folder/name", or "name" of the working folder, as input_open does. Errors: TRINE_EIO, the message starts
+ * with `path`; *fd is then -1. Not collective. */
 trine_status inside_open(int *fd, uint64_t *bytes, const char *path);
 
-/* Reads it as input_text does; *mode (may be NULL) = its permission bits. Errors: TRINE_EIO; TRINE_EDATA, TRINE_ENOMEM.
- * Not collective. */
+/* Reads it as input_text does; *mode (may be NULL) = its permission bits. Errors: TRINE_EIO; TRINE_EDATA,
+ * TRINE_ENOMEM. Not collective. */
 trine_status inside_text(char **text, size_t *bytes, unsigned *mode, uint64_t limit, const char *path);
 
 /* Whether the folder has an entry of that name, even one that inside_open refuses. Not collective. */

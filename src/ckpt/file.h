@@ -18,8 +18,8 @@ const char *file_token_in(const char *name, char token[FILE_TOKEN]);
  * Not collective. */
 trine_status file_create(const char *path, int *fd);
 
-/* The same with the permission bits of a copy of a file that has `mode`: under the umask, nobody else may read the copy who
- * could not read the file; its owner may. */
+/* The same with the permission bits of a copy of a file that has `mode`: under the umask, nobody else may read the
+ * copy who could not read the file; its owner may. */
 trine_status file_create_copy(const char *path, int *fd, unsigned mode);
 
 /* Writes all of `data` at byte `place` of the file. `path` is for messages. Errors: TRINE_EIO. Not

@@ -152,8 +152,14 @@ static int remove_entry(const char *path, const struct stat *is, int flag, struc
     return remove(path);
 }
 
-static void remove_tree(void) {
-    nftw(fuzz_root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+static void remove_in(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s%s", fuzz_root, name);
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void remove_all(void) {
+    remove_in("");
 }
 
 static void make_base(void) {
@@ -161,7 +167,7 @@ static void make_base(void) {
     const char *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(fuzz_root, sizeof fuzz_root, "%s/trine-folder-XXXXXX", memory);
     fuzz_demand(mkdtemp(fuzz_root));
-    atexit(remove_tree);
+    atexit(remove_all);
     for (size_t i = 0; i < TEXTS; i++) {
         set_base((int)i, texts[i][0], texts[i][1], strlen(texts[i][1]));
         free(base[i].outside);
@@ -211,14 +217,34 @@ static void path_of_file(char to[512], const scene *s, int i) {
     join_path(to, folder_of_file(s, i), base[i].name);
 }
 
-static void make_folders(const scene *s) {
-    static const char *const all[] = {
-        "outside", "hub", "hub/blobs", "hub/snapshots", "hub/snapshots/main", "hub/run"};
+/* No change reaches what is outside, nor the blobs: they are made once. */
+static void make_others(void) {
+    static const char *const folders[] = {"outside", "hub", "hub/blobs"};
     char path[512];
-    remove_tree();
-    mkdir(fuzz_root, 0700);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        join_path(path, fuzz_root, all[i]);
+    static bool made;
+    if (made) return;
+    made = true;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        join_path(path, fuzz_root, folders[i]);
+        fuzz_demand(mkdir(path, 0700) == 0);
+    }
+    for (int i = 0; i < BASE_FILES; i++) {
+        snprintf(path, sizeof path, "%s/outside/%s", fuzz_root, base[i].name);
+        put_bytes(path, base[i].outside, base[i].outside_bytes);
+        snprintf(path, sizeof path, "%s/hub/blobs/%s", fuzz_root, base[i].name);
+        put_bytes(path, base[i].inside, base[i].bytes);
+    }
+    snprintf(path, sizeof path, "%s/hub/blobs/out", fuzz_root);
+    fuzz_demand(symlink("../../outside/vocab.json", path) == 0);
+}
+
+static void make_folders(const scene *s) {
+    static const char *const folders[] = {"hub/snapshots", "hub/run", "hub/snapshots/main"};
+    char path[512];
+    make_others();
+    remove_in("/hub/snapshots"), remove_in("/hub/run"), remove_in("/out");
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        join_path(path, fuzz_root, folders[i]);
         fuzz_demand(mkdir(path, 0700) == 0);
     }
     if (s->kind == 'c') fuzz_demand(mkdir(s->in, 0700) == 0);
@@ -264,15 +290,9 @@ static void make_scene(scene *s, char kind) {
     for (int i = 0; i < BASE_FILES; i++) {
         bool sharded = i == INDEX || i == PART, state = i >= OPTIMIZER;
         s->has[i] = s->kind == 'c' ? !sharded : !state && (s->kind == 'i' ? i != MODEL : !sharded);
-        join_path(path, s->outside, base[i].name);
-        put_bytes(path, base[i].outside, base[i].outside_bytes);
-        snprintf(path, sizeof path, "%s/hub/blobs/%s", fuzz_root, base[i].name);
-        put_bytes(path, base[i].inside, base[i].bytes);
         path_of_file(path, s, i);
         if (s->has[i]) put_bytes(path, base[i].inside, base[i].bytes);
     }
-    snprintf(path, sizeof path, "%s/hub/blobs/out", fuzz_root);
-    fuzz_demand(symlink("../../outside/vocab.json", path) == 0);
     if (s->kind == 'c') make_manifest(s);
 }
 

@@ -26,9 +26,9 @@ trine_status hf_model(trine_model *model, const char *folder);
  * Errors: TRINE_ENOMEM. Pure. */
 trine_status hf_config_print(const trine_model *model, trine_dtype type, char **text);
 
-/* The same as a new file in `folder`, synced: from_pretrained loads the folder if it also has a
- * model.safetensors. `mode`: as in file_create_copy (ckpt/file.h). Writes nothing for a family that transformers does not support. Errors: TRINE_EIO,
- * TRINE_ENOMEM. Not collective. */
+/* The same as a new file in `folder`, synced: from_pretrained loads the folder if it also has a model.safetensors.
+ * `mode`: as in file_create_copy (ckpt/file.h). Writes nothing for a family that transformers does not support.
+ * Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status hf_config_save(const trine_model *model, trine_dtype type, const char *folder,
                             unsigned mode);
 
