@@ -7,8 +7,8 @@
 # A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
 # else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
 # one) stays inside one module and has at most three source files. No device includes another. There is one rule
-# each for third-party headers, names that a module must not use, getenv, files that are written, #if in a function
-# body and sizes. The sources are in one format (make format-check): a function starts and ends in column 0.
+# each for third-party headers, names that a module must not use, getenv, files that are opened for reading or written, #if
+# in a function body and sizes. The sources are in one format (make format-check): a function starts and ends in column 0.
 
 BEGIN {
     allowed["base"] = ""
@@ -47,6 +47,10 @@ BEGIN {
     writes["src/doctor/facts.c"]        # mkstemp: whether a folder can be written
     writes["bench/alternate_rank.c"]    # /proc/self/clear_refs
     writes["bench/tokenfile.c"]         # mkdtemp
+    # These read /proc and /sys, under names that they put together.
+    reads_system["src/ckpt/lease_record.c"]
+    reads_system["src/comm/watch/board.c"]
+    reads_system["src/doctor/facts.c"]
     file_limit = 600
     function_limit = 60
     cycle_limit = 3
@@ -172,12 +176,12 @@ function check_writing(line, code) {
         (path !~ /^src\/ckpt\// && match(code, /(^|[^A-Za-z_0-9])file_(create|put|rename)[ \t]*\(/)))
         fault("files are written through src/base/whole_file.h or output.h, not by " \
               substr(code, RSTART, RLENGTH) "; exceptions: tools/layers.awk")
-    if (code ~ /(^|[^A-Za-z_0-9])(f|fd|fre)open[ \t]*\(/) opening = line
-    else if (opening != "") opening = opening " " line
-    if (opening == "" || line !~ /[;{}][ \t]*$/) return
-    if (opening !~ /open[ \t]*\(.*,[ \t]*"r[be]*"[ \t]*\)/)
+    if (code ~ /(^|[^A-Za-z_0-9])(f|fd|fre)open[ \t]*\(/) writing = line
+    else if (writing != "") writing = writing " " line
+    if (writing == "" || line !~ /[;{}][ \t]*$/) return
+    if (writing !~ /open[ \t]*\(.*,[ \t]*"r[be]*"[ \t]*\)/)
         fault("fopen for reading has the mode \"r\"; files are written through src/base/whole_file.h or output.h")
-    opening = ""
+    writing = ""
 }
 
 # Numbers are printed and parsed with a decimal point in every locale (src/base/c_locale.h). A statement ends
@@ -195,6 +199,19 @@ function check_numbers(line, code) {
         statement ~ /%[-+ #0]*[0-9*]*([.][0-9*]*)?l?[aefgAEFG]/)
         fault("printf prints the locale's decimal point; use c_snprintf or c_fprintf (src/base/c_locale.h)")
     statement = ""
+}
+
+# Files that may come from elsewhere are opened by src/base/input.c and inside.c alone, which never wait for a pipe and
+# check what they opened. A file is opened for reading unless its flags or mode say otherwise.
+function check_opens(line, code) {
+    if (path !~ /^(src|tools|examples)\// || path ~ /^src\/base\/(input|inside)[.]c$/ || path in reads_system) return
+    opening = opening " " line
+    called = called " " code
+    if (code !~ /[;{}][ \t]*$/) return
+    if (called ~ /(^|[^A-Za-z_0-9>.])(open(at)?(2|64)?|f(re)?open(64)?)[ \t]*\(/ && \
+        opening !~ /O_WRONLY|O_RDWR|O_DIRECTORY|f(re)?open[ \t]*\([^"]*"[wa]|\([ \t]*"\/(proc|sys)\//)
+        fault("this call may wait for a pipe; read files through src/base/input.h or inside.h")
+    opening = called = ""
 }
 
 # A function: the statement that starts in column 0, contains ( and ends with { on this line.
@@ -314,7 +331,7 @@ FNR == 1 {
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1
-    signature = statement = opening = ""
+    signature = statement = writing = opening = called = ""
 }
 
 {
@@ -326,6 +343,7 @@ FNR == 1 {
     check_names(code)
     check_writing($0, code)
     check_numbers($0, code)
+    check_opens($0, code)
     check_shape($0, code)
 }
 

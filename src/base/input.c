@@ -11,24 +11,54 @@
 #include "base/files.h"
 #include "base/status.h"
 
-static trine_status look_at(int fd, uint64_t *bytes, const char *path) {
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+trine_status input_take(int *fd, uint64_t *bytes, const char *path) {
     struct stat info;
-    CHECK(fstat(fd, &info) == 0, TRINE_EIO, "%s: %s", path, strerror(errno));
-    CHECK(S_ISREG(info.st_mode), TRINE_EIO, "%s: not a regular file", path);
+    *bytes = 0;
+    CHECK(*fd >= 0 || errno != ENXIO, TRINE_EIO, "%s: not a regular file", path); /* a socket */
+    CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    int cause = fstat(*fd, &info) == 0 ? 0 : errno;
+    bool regular = !cause && S_ISREG(info.st_mode);
+    if (!regular) {
+        close(*fd);
+        *fd = -1;
+    }
+    CHECK(!cause, TRINE_EIO, "%s: %s", path, strerror(cause));
+    CHECK(regular, TRINE_EIO, "%s: not a regular file", path);
     *bytes = (uint64_t)info.st_size;
     return TRINE_OK;
 }
 
+int input_open_at(int folder, const char *name) {
+    return openat(folder, name, OPEN_FLAGS | O_NOFOLLOW);
+}
+
 trine_status input_open(int *fd, uint64_t *bytes, const char *path) {
-    /* Without O_NONBLOCK, opening a pipe blocks until it has a writer. */
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *fd = open(path, OPEN_FLAGS);
+    return input_take(fd, bytes, path);
+}
+
+trine_status input_find(int *fd, const char *path) {
+    uint64_t bytes;
+    *fd = input_open_at(AT_FDCWD, path);
+    if (*fd < 0 && (errno == ENOENT || errno == ESTALE)) return TRINE_OK;
+    CHECK(*fd >= 0 || errno != ELOOP, TRINE_EIO, "%s: a link, not a regular file", path);
+    return input_take(fd, &bytes, path);
+}
+
+trine_status input_stream(int *fd, bool *waits, const char *path) {
+    struct stat info;
+    *fd = open(path, OPEN_FLAGS);
     CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
-    trine_status status = look_at(*fd, bytes, path);
-    if (status != TRINE_OK) {
+    int cause = fstat(*fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    if (cause) {
         close(*fd);
         *fd = -1;
     }
-    return status;
+    CHECK(!cause, TRINE_EIO, "%s: %s", path, strerror(cause));
+    *waits = !S_ISREG(info.st_mode);
+    return TRINE_OK;
 }
 
 /* The error of a file that ends before byte `place`. */
@@ -57,8 +87,9 @@ trine_status input_read(int fd, const char *path, void *to, size_t bytes, uint64
     return TRINE_OK;
 }
 
-static trine_status read_whole(int fd, char **text, size_t *bytes, uint64_t size, uint64_t limit,
-                               const char *path) {
+trine_status input_whole(int fd, uint64_t size, char **text, size_t *bytes, uint64_t limit,
+                         const char *path) {
+    *text = NULL;
     CHECK(size <= limit, TRINE_EDATA,
           "%s: %" PRIu64 " bytes exceed the limit of %" PRIu64 " bytes for this kind of file", path,
           size, limit);
@@ -78,7 +109,7 @@ trine_status input_text(char **text, size_t *bytes, uint64_t limit, const char *
     uint64_t size;
     *text = NULL;
     TRY(input_open(&fd, &size, path));
-    trine_status status = read_whole(fd, text, bytes, size, limit, path);
+    trine_status status = input_whole(fd, size, text, bytes, limit, path);
     close(fd);
     return status;
 }

@@ -6,22 +6,10 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
-
-#define TOKENIZER "tokenizer.json"
-
-static const char *const names[CARRIED_FILES] = {TOKENIZER,
-                                                 "tokenizer_config.json",
-                                                 "special_tokens_map.json",
-                                                 "vocab.json",
-                                                 "merges.txt",
-                                                 "encoder.json",
-                                                 "vocab.bpe",
-                                                 "chat_template.jinja",
-                                                 "generation_config.json"};
 
 /* ---- Reading ---- */
 
@@ -47,13 +35,13 @@ static trine_status find_place(place *p, const char *path) {
 
 static bool is_carried(const char *name) {
     for (int i = 0; i < CARRIED_FILES; i++)
-        if (strcmp(name, names[i]) == 0) return true;
+        if (strcmp(name, carried_rows[i].name) == 0) return true;
     return false;
 }
 
 /* The name of the file to carry as `name`; NULL: none. GPT-2's files beside a tokenizer.json may be of another one. */
 static const char *source_of(const place *p, const char *name) {
-    if (!p->file || strcmp(name, TOKENIZER) != 0) return name;
+    if (!p->file || strcmp(name, carried_rows[0].name) != 0) return name;
     if (!is_carried(p->file)) return p->file;
     return strcmp(p->file, name) == 0 ? name : NULL;
 }
@@ -65,25 +53,33 @@ static void hash_blocks(carried_file *f) {
     }
 }
 
-/* Adds the file if it exists. */
-static trine_status add_file(carried *c, const char *name, const char *path) {
-    struct stat is;
+static trine_status read_file(carried_file *f, carried_check *check, const char *path) {
+    TRY(inside_text(&f->data, &f->bytes, &f->mode, CARRIED_BYTES, path));
+    trine_status status = check(f->data, f->bytes, path);
+    if (status != TRINE_OK) {
+        free(f->data);
+        f->data = NULL;
+    }
+    return status;
+}
+
+static trine_status add_file(carried *c, const carried_row *row, const char *path) {
     carried_file *f = &c->files[c->count];
-    if (stat(path, &is) != 0 && errno == ENOENT) return TRINE_OK;
-    TRY(input_text(&f->data, &f->bytes, CARRIED_BYTES, path));
-    f->name = name;
+    TRY(read_file(f, row->check, path));
+    f->name = row->name;
     hash_blocks(f);
     c->count++;
     return TRINE_OK;
 }
 
+/* Adds the files that are there. */
 static trine_status read_all(carried *c, const place *p) {
     for (int i = 0; i < CARRIED_FILES; i++) {
-        const char *source = source_of(p, names[i]);
-        if (!source) continue;
+        const char *source = source_of(p, carried_rows[i].name);
+        if (!source || !inside_has(p->folder, source)) continue;
         char *path = folder_join(p->folder, source);
         CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-        trine_status status = add_file(c, names[i], path);
+        trine_status status = add_file(c, &carried_rows[i], path);
         free(path);
         TRY(status);
     }
@@ -116,7 +112,7 @@ uint64_t carried_bytes(const carried *c) {
 static trine_status save_file(const carried_file *f, const char *path) {
     uint64_t found[CARRIED_BYTES / CKPT_BLOCK], unused = 0;
     size_t blocks = manifest_blocks(f->bytes);
-    TRY(file_put(path, f->data, f->bytes));
+    TRY(file_put_copy(path, f->data, f->bytes, f->mode));
     TRY(manifest_hash(path, f->bytes, 0, 1, blocks, found, 0, 0, &unused));
     CHECK(memcmp(found, f->blocks, blocks * sizeof *found) == 0, TRINE_EDATA,
           "%s: the data read back differ from what was written; the file system has lost data",

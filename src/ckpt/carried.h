@@ -1,19 +1,23 @@
 /* The files of a model's folder that say what its token ids mean: its tokenizer's, and the ids that end a text. Trine
  * carries them unchanged from the folder a run starts with to its checkpoints and exports, so that text can be turned
  * into tokens there, by trine-generate or transformers. They are read once, at the start: a run saves what it
- * started with, whatever becomes of the folder. */
+ * started with, whatever becomes of the folder.
+ *
+ * A file must be the folder's own (base/inside.h: no link that leaves it) and be what its name says
+ * (carried_check.h). Its copy may be read by nobody who could not read the file. */
 #ifndef TRINE_CKPT_CARRIED_H
 #define TRINE_CKPT_CARRIED_H
 
+#include "ckpt/carried_check.h"
 #include "ckpt/manifest.h"
 
-#define CARRIED_FILES 9
 #define CARRIED_BYTES ((uint64_t)64 << 20) /* of a file, at most */
 
 typedef struct {
     const char *name; /* in the folder */
     char *data;       /* owned */
     size_t bytes;
+    unsigned mode; /* permission bits of the file it was read from */
     uint64_t blocks[CARRIED_BYTES / CKPT_BLOCK]; /* XXH3 of each file block */
 } carried_file;
 
@@ -25,8 +29,8 @@ typedef struct {
 
 /* Reads the files at `path` that exist: tokenizer.json, vocab.json and so on, in a folder, or beside a file that is the
  * tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by carried_free and empty
- * after an error. Errors: TRINE_EIO; TRINE_EDATA for a file of more than CARRIED_BYTES; TRINE_ENOMEM. Not
- * collective. */
+ * after an error. Errors: TRINE_EIO, also for a link that leaves the folder; TRINE_EDATA for a file of more than
+ * CARRIED_BYTES, or that is not what its name says; TRINE_ENOMEM. Not collective. */
 trine_status carried_read(carried *c, const char *path);
 void carried_free(carried *c);
 

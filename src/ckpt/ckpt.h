@@ -47,12 +47,13 @@ typedef struct {
     lease **lease;
 } ckpt_image;
 
-/* Takes the lease of DIR for this job, unless the job holds it already; rank 0 then has it in *l (NULL, or
- * left by an earlier call; a lease of another folder is given back). Creates DIR if needed. `token` = the
- * token in the names of files that this job is writing. On `out` (NULL: nothing) rank 0 reports which owner
- * it waits for. Errors, on every rank: TRINE_EBUSY names the job that saves there or has taken over this
- * job's lease; TRINE_EIO, TRINE_ENOMEM; the collectives' own. Collective over: world. */
-trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
+/* Takes the lease of DIR for this job, unless the job holds it already; rank 0 then has it in *l (NULL, or left by
+ * an earlier call; a lease of another folder is given back). Creates DIR if needed. `token` = the token in the
+ * names of files that this job is writing. On `out` (NULL: nothing) rank 0 reports which owner it waits for; the
+ * wait ends when `asked` (NULL: never) is true on any rank. Errors, on every rank: TRINE_EBUSY names the job that
+ * saves there or has taken over this job's lease, or says that the wait was ended; TRINE_EDATA for a name that no
+ * lease has; TRINE_EIO, TRINE_ENOMEM; the collectives' own. Collective over: world. */
+trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, bool (*asked)(void), FILE *out,
                        char token[FILE_TOKEN]);
 
 /* Saves to DIR/step-N (N = state.step) under the folder's lease, and removes all but the `keep` newest

@@ -14,11 +14,17 @@
 
 /* ---- Files ---- */
 
-trine_status file_create(const char *path, int *fd) {
+#define ALL 0666u /* permission bits of a new file, before the umask */
+
+trine_status file_create_copy(const char *path, int *fd, unsigned mode) {
     files_begin("creation", path);
-    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode & ALL) | S_IRUSR);
     CHECK(*fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
     return TRINE_OK;
+}
+
+trine_status file_create(const char *path, int *fd) {
+    return file_create_copy(path, fd, ALL);
 }
 
 trine_status file_write(int fd, const char *path, const void *data, size_t bytes, uint64_t place) {
@@ -50,12 +56,16 @@ trine_status file_close(int fd, const char *path, trine_status status) {
     return TRINE_OK;
 }
 
-trine_status file_put(const char *path, const void *data, size_t bytes) {
+trine_status file_put_copy(const char *path, const void *data, size_t bytes, unsigned mode) {
     int fd;
-    TRY(file_create(path, &fd));
+    TRY(file_create_copy(path, &fd, mode));
     trine_status status = file_write(fd, path, data, bytes, 0);
     if (status == TRINE_OK) status = file_sync(fd, path);
     return file_close(fd, path, status);
+}
+
+trine_status file_put(const char *path, const void *data, size_t bytes) {
+    return file_put_copy(path, data, bytes, ALL);
 }
 
 /* ---- Folders ---- */

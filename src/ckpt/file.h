@@ -10,6 +10,10 @@
  * Not collective. */
 trine_status file_create(const char *path, int *fd);
 
+/* The same with the permission bits of a copy of a file that has `mode`: under the umask, nobody else may read the
+ * copy who could not read the file; its owner may. */
+trine_status file_create_copy(const char *path, int *fd, unsigned mode);
+
 /* Writes all of `data` at byte `place` of the file. `path` is for messages. Errors: TRINE_EIO. Not
  * collective. */
 trine_status file_write(int fd, const char *path, const void *data, size_t bytes, uint64_t place);
@@ -23,6 +27,8 @@ trine_status file_close(int fd, const char *path, trine_status status);
 
 /* Creates and syncs a file with these bytes; it must not exist. Errors: TRINE_EIO. Not collective. */
 trine_status file_put(const char *path, const void *data, size_t bytes);
+/* The same with the permission bits of file_create_copy. */
+trine_status file_put_copy(const char *path, const void *data, size_t bytes, unsigned mode);
 
 /* fsync of a folder. Errors: TRINE_EIO. Not collective. */
 trine_status file_sync_folder(const char *path);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/human.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 
@@ -60,6 +61,11 @@ static bool read_name(const char *name, step_name *n) {
     return n->step >= 0 && strcmp(name, again) == 0;
 }
 
+int64_t folder_step(const char *name) {
+    step_name n;
+    return read_name(name, &n) && n.kind == COMMITTED ? n.step : -1;
+}
+
 /* Name of this owner's new text of `latest`; is_latest: any owner's. */
 static void print_latest(char name[NAME_BYTES], const lease *l) {
     snprintf(name, NAME_BYTES, LATEST "%s." WRITTEN, lease_token(l));
@@ -88,6 +94,31 @@ char *folder_writing(const char *dir, const char *token, int64_t step) {
     char name[NAME_BYTES];
     print_name(name, name_of(step, WRITING, token));
     return folder_join(dir, name);
+}
+
+/* ---- The newest, for people ---- */
+
+static trine_status parse_latest(char *text, size_t bytes, const char *path, int64_t *step) {
+    text[bytes] = '\0';
+    if (bytes && text[bytes - 1] == '\n') text[bytes - 1] = '\0';
+    *step = strlen(text) + 1 >= bytes ? folder_step(text) : -1;
+    CHECK(*step >= 0, TRINE_EDATA, "%s does not name a checkpoint, step-N", path);
+    return TRINE_OK;
+}
+
+trine_status folder_latest(const char *dir, int64_t *step) {
+    char *text = NULL, *path = folder_join(dir, "latest");
+    size_t bytes = 0;
+    *step = -1;
+    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+    trine_status status = TRINE_OK;
+    if (inside_has(dir, "latest")) {
+        status = inside_text(&text, &bytes, NULL, NAME_BYTES, path);
+        if (status == TRINE_OK) status = parse_latest(text, bytes, path, step);
+    }
+    free(text);
+    free(path);
+    return status;
 }
 
 /* ---- Single steps ---- */

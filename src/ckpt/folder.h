@@ -10,7 +10,8 @@
  *   DIR/.step-N.<token>.replaced/   complete: on file systems that cannot exchange two names, the old
  *                                   step-N while the new one takes its place
  *
- * (Versions without leases wrote names without a token; they are recognized, too.)
+ * (Versions without leases wrote names without a token; they are recognized, too.) Names with another N,
+ * of a sign, with leading zeros or more than INT64_MAX, are nobody's: they are neither read nor changed.
  *
  * Invariant: step-N appears and disappears by one rename, so it is complete whenever it exists. An existing
  * checkpoint of the same name is exchanged in one call (renameat2) or, where that is not supported, renamed
@@ -18,7 +19,7 @@
  * A power failure after folder_publish returns loses nothing. A process that has lost the lease does not
  * change anything that another owner has made or relies on: lease.h has the argument.
  *
- * All functions but the last four require the lease and fail with TRINE_EBUSY, which names the new owner,
+ * All functions but the last six require the lease and fail with TRINE_EBUSY, which names the new owner,
  * if it is no longer held. */
 #ifndef TRINE_CKPT_FOLDER_H
 #define TRINE_CKPT_FOLDER_H
@@ -67,6 +68,13 @@ char *folder_writing(const char *dir, const char *token, int64_t step);
 
 /* "folder/name", owned by the caller; NULL if out of memory. Pure. */
 char *folder_join(const char *folder, const char *name);
+
+/* N of a checkpoint's name "step-N": decimal, without a sign or leading zeros; -1: any other name. Pure. */
+int64_t folder_step(const char *name);
+
+/* *step = the N in DIR/latest; -1: there is no such file. Errors: TRINE_EIO; TRINE_EDATA when it has another
+ * text; TRINE_ENOMEM. Not collective. */
+trine_status folder_latest(const char *dir, int64_t *step);
 
 /* "DIR/step-N", owned by the caller; NULL if out of memory. Pure. */
 char *folder_path(const char *dir, int64_t step);

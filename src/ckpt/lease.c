@@ -12,6 +12,7 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
@@ -20,6 +21,9 @@
 #define NAME_BYTES 64
 #define PREFIX     ".lease-"
 #define NEW        ".new"
+
+/* Numbers of leases are smaller, so that there is a next one. Counting from 1, no folder comes near. */
+#define LEASE_MOST INT64_C(1000000000000000000)
 
 /* The observed lease of another owner. */
 typedef struct {
@@ -64,12 +68,23 @@ static int64_t generation_of(const char *name) {
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return 0;
     int64_t n = strtoll(name + strlen(PREFIX), NULL, 10);
     snprintf(again, sizeof again, PREFIX "%" PRId64, n);
-    return n > 0 && strcmp(name, again) == 0 ? n : 0;
+    return n > 0 && n < LEASE_MOST && strcmp(name, again) == 0 ? n : 0;
+}
+
+/* Whether a name ends with a number, which then is that of a lease, or of none that a job has made. */
+static bool is_numbered(const char *name) {
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
+    const char *digits = name + strlen(PREFIX);
+    digits += *digits == '-' || *digits == '+';
+    return *digits && !digits[strspn(digits, "0123456789")];
 }
 
 static trine_status find_largest(void *context, const char *dir, const char *name) {
     int64_t *largest = context, n = generation_of(name);
-    (void)dir;
+    CHECK(n || !is_numbered(name), TRINE_EDATA,
+          "%s/%s: no job has made this lease: their numbers are 1 to %" PRId64
+          ", without leading zeros; remove it",
+          dir, name, LEASE_MOST - 1);
     if (n > *largest) *largest = n;
     return TRINE_OK;
 }
@@ -95,10 +110,10 @@ static trine_status remove_old(void *context, const char *dir, const char *name)
 
 /* Reads a lease file; *there is false if it was removed (ESTALE: by another NFS client). */
 static trine_status read_text(const char *path, char text[LEASE_TEXT], bool *there) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    *there = fd >= 0;
-    if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return TRINE_OK;
-    CHECK(fd >= 0, TRINE_EIO, "%s: %s", path, strerror(errno));
+    int fd;
+    *there = false;
+    TRY(input_find(&fd, path));
+    if (fd < 0) return TRINE_OK;
     ssize_t n = pread(fd, text, LEASE_TEXT - 1, 0);
     int cause = errno;
     close(fd);
@@ -137,7 +152,7 @@ static trine_status write_record(const lease *l, const char *path) {
 static bool write_state(const lease *l) {
     char text[LEASE_TEXT];
     uint64_t place;
-    int fd = open(l->path, O_RDWR | O_CLOEXEC);
+    int fd = open(l->path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0) return errno != ENOENT && errno != ESTALE;
     ssize_t n = pread(fd, text, LEASE_TEXT - 1, 0);
     text[n > 0 ? n : 0] = '\0';
@@ -250,6 +265,10 @@ static trine_status begin_generation(lease *l, bool *held) {
 /* Tries to become the owner of generation n; *held is false if another process is. */
 static trine_status claim(lease *l, int64_t n, bool *held) {
     bool done = false;
+    CHECK(n < LEASE_MOST, TRINE_EDATA,
+          "%s/" PREFIX "%" PRId64
+          ": no job has made this lease, whose number is the last; remove it",
+          l->dir, n - 1);
     char *path = path_of(l->dir, n);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     l->own.held = true;
@@ -284,16 +303,14 @@ static void sleep_poll(const lease_record *terms) {
 }
 
 static trine_status refuse(const lease *l, const lease_record *r) {
-    char who[LEASE_WHO], *path = folder_join(l->dir, "latest"), has[NAME_BYTES] = "";
-    FILE *latest = path ? fopen(path, "r") : NULL;
-    if (!latest || !fgets(has, sizeof has, latest)) snprintf(has, sizeof has, "none");
-    if (latest) fclose(latest);
-    free(path);
-    has[strcspn(has, "\n")] = '\0';
+    char who[LEASE_WHO], newest[NAME_BYTES] = "none";
+    int64_t step;
+    if (folder_latest(l->dir, &step) != TRINE_OK) snprintf(newest, sizeof newest, "unknown");
+    if (step >= 0) snprintf(newest, sizeof newest, "step-%" PRId64, step);
     return RAISE(TRINE_EBUSY,
                  "%s is in use: %s saves its checkpoints there (newest: %s); wait until it exits, "
                  "or save in another folder",
-                 l->dir, lease_record_who(r, &l->own, who), has);
+                 l->dir, lease_record_who(r, &l->own, who), newest);
 }
 
 static void report_waiting(lease *l, const lease_record *r, const lease_record *terms, FILE *out) {

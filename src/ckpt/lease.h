@@ -4,6 +4,10 @@
  *   DIR/.lease-<n>            the lease of generation n: its owner and a counter (lease_record.h)
  *   DIR/.lease-<token>.new    a lease that is being written, for a moment
  *
+ * n is decimal, from 1 to 10^18 - 1. A number that no owner can have made (larger, with a sign or leading
+ * zeros), a link, and what is not a regular file are refused by name: nobody can tell what they mean. Other
+ * names are ignored.
+ *
  * A thread of the owner's process raises the counter every two seconds. A process that wants the folder and
  * finds a lease polls it:
  *
@@ -59,7 +63,8 @@ trine_status lease_begin(lease **l, const char *dir);
 /* Polls once, and sleeps (half a second at most) if there is nothing to decide yet: call it until *held.
  * Reports once on `out` (NULL: nothing) which owner it waits for. Once *held, a thread of this process,
  * which blocks all signals, beats. Errors: TRINE_EBUSY names the owner that is alive, which may be another
- * lease of this process; TRINE_EIO, TRINE_ENOMEM. If it is held already: as lease_check. Not collective. */
+ * lease of this process; TRINE_EDATA for a number that no lease has; TRINE_EIO, TRINE_ENOMEM. If it is held
+ * already: as lease_check. Not collective. */
 trine_status lease_try(lease *l, FILE *out, bool *held);
 
 /* Checks that it is still held. Errors: TRINE_EBUSY, permanently, when it is lost: names the new owner, if

@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/source.h"
@@ -102,19 +102,17 @@ static trine_status check_folder(const agreement *c, const char *path) {
 
 static trine_status file_size(const char *path, uint64_t *bytes) {
     struct stat st;
-    if (stat(path, &st) != 0) {
-        CHECK(errno != ENOENT, TRINE_EIO, "%s is missing", path);
-        return RAISE(TRINE_EIO, "%s: %s", path, strerror(errno));
-    }
-    CHECK(S_ISREG(st.st_mode), TRINE_EIO, "%s is not a regular file", path);
-    *bytes = (uint64_t)st.st_size;
+    int fd;
+    CHECK(lstat(path, &st) == 0 || errno != ENOENT, TRINE_EIO, "%s is missing", path);
+    TRY(inside_open(&fd, bytes, path));
+    close(fd);
     return TRINE_OK;
 }
 
 static trine_status take_text(candidate *k, const char *path) {
     uint64_t there;
     TRY(file_size(path, &there)); /* for its messages */
-    TRY(input_text(&k->text, &k->bytes, MANIFEST_BYTES, path));
+    TRY(inside_text(&k->text, &k->bytes, NULL, MANIFEST_BYTES, path));
     k->fingerprint = XXH3_64bits(k->text, k->bytes);
     return TRINE_OK;
 }
@@ -305,11 +303,8 @@ static const stage of_hugging_face[] = {
 
 /* N if the last component of the path is step-N; else -1. */
 static int64_t named_step(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    long long step;
-    int length = 0;
-    if (sscanf(name, "step-%18lld%n", &step, &length) != 1 || name[length] || step < 0) return -1;
-    return step;
+    const char *slash = strrchr(path, '/');
+    return folder_step(slash ? slash + 1 : path);
 }
 
 /* Opens exactly `path`. */
@@ -457,19 +452,14 @@ static trine_status open_first_committed(ckpt_source **source, agreement *c, see
 
 /* Rank 0 only. `latest` is for people and is not used, but a missing target is reported. */
 static void check_latest(const char *dir, const int64_t *steps, size_t count, FILE *out) {
-    char *path, *text = NULL, name[LATEST_BYTES + 1] = "";
-    size_t bytes;
-    long long step;
-    if (!out || join(&path, dir, "latest") != TRINE_OK) return status_clear();
-    bool named = input_text(&text, &bytes, LATEST_BYTES, path) == TRINE_OK;
-    if (named) memcpy(name, text, bytes);
-    named = named && sscanf(name, "step-%lld", &step) == 1;
-    for (size_t i = 0; named && i < count; i++) named = steps[i] != step;
-    named = named && !is_there(dir, step); /* it may be newer than the list */
-    if (named) fprintf(out, "%s names step-%lld, which does not exist\n", path, step);
+    int64_t step = -1;
+    if (!out) return;
+    if (folder_latest(dir, &step) != TRINE_OK) fprintf(out, "%s\n", status_message());
     status_clear();
-    free(text);
-    free(path);
+    for (size_t i = 0; step >= 0 && i < count; i++)
+        if (steps[i] == step) step = -1;
+    if (step >= 0 && !is_there(dir, step)) /* it may be newer than the list */
+        fprintf(out, "%s/latest names step-%lld, which does not exist\n", dir, (long long)step);
 }
 
 /* `path` without trailing slashes, owned by the caller. */

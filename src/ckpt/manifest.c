@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h> /* XXH3_64bits */
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "base/json.h"
 #include "ckpt/slice.h" /* slice_sum */
@@ -411,7 +411,7 @@ trine_status manifest_hash(const char *path, uint64_t bytes, size_t first, size_
                            uint64_t *sum) {
     int fd;
     uint64_t there;
-    TRY(input_open(&fd, &there, path));
+    TRY(inside_open(&fd, &there, path));
     char *buffer = malloc(CKPT_BLOCK);
     trine_status status = buffer ? hash_blocks(fd, buffer, path, bytes, first, stride, count,
                                                hashes, data, width, sum)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/folder.h"
@@ -15,7 +15,7 @@ static trine_status model_in_manifest(trine_model *model, const char *path) {
     char *text;
     size_t bytes;
     manifest written;
-    TRY(input_text(&text, &bytes, MANIFEST_BYTES, path));
+    TRY(inside_text(&text, &bytes, NULL, MANIFEST_BYTES, path));
     trine_status status = manifest_parse(&written, text, bytes, path);
     free(text);
     TRY(status);

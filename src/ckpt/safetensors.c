@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "base/json.h"
 
@@ -322,7 +322,7 @@ static trine_status open_file(st_file *f, const char *path) {
     uint64_t bytes;
     f->path = strdup(path);
     CHECK(f->path, TRINE_ENOMEM, "no memory for a file name");
-    TRY(input_open(&f->fd, &bytes, path));
+    TRY(inside_open(&f->fd, &bytes, path));
     return read_header(f, bytes);
 }
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/human.h"
+#include "base/input.h"
 #include "base/status.h"
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
@@ -229,11 +230,14 @@ static void release(save *s) {
 static trine_status check_header(const save_file *f) {
     char *there = malloc(f->text_bytes);
     CHECK(there, TRINE_ENOMEM, "no memory for a header of %zu bytes", f->text_bytes);
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    bool same = fd >= 0 && pread(fd, there, f->text_bytes, 0) == (ssize_t)f->text_bytes &&
-                memcmp(there, f->text, f->text_bytes) == 0;
+    uint64_t bytes;
+    int fd;
+    trine_status status = input_open(&fd, &bytes, f->path);
+    if (status == TRINE_OK) status = input_read(fd, f->path, there, f->text_bytes, 0);
+    bool same = status == TRINE_OK && memcmp(there, f->text, f->text_bytes) == 0;
     if (fd >= 0) close(fd);
     free(there);
+    TRY(status);
     CHECK(same, TRINE_EDATA, "%s: the header read back differs from what was written", f->path);
     return TRINE_OK;
 }
@@ -294,7 +298,8 @@ static trine_status write_hf_config(const save *s) {
     trine_model model;
     ASSERT(s->count && strcmp(weights->name, CKPT_MODEL_FILE) == 0);
     TRY(settings_model(s->image->config, &model));
-    return hf_config_save(&model, weights->header.entries[0].type, s->image->tokens, s->folder);
+    return hf_config_save(&model, weights->header.entries[0].type, s->image->tokens, s->folder,
+                          0666);
 }
 
 static trine_status write_carried(const save *s) {
@@ -486,19 +491,29 @@ static trine_status poll_once(void *context) {
     return poll_lease(now->l, now->dir, now->out, now->held);
 }
 
+static trine_status check_asked(bool asked, const char *dir) {
+    CHECK(!asked, TRINE_EBUSY,
+          "%s: stopped by a signal while it waited for the lease of this folder; nothing was "
+          "changed there",
+          dir);
+    return TRINE_OK;
+}
+
 /* The ranks synchronize between two polls, so that none takes rank 0 for dead. */
-trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, FILE *out,
-                       char token[FILE_TOKEN]) {
+trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, bool (*asked)(void),
+                       FILE *out, char token[FILE_TOKEN]) {
     struct {
         bool held;
         char token[FILE_TOKEN];
     } all = {0};
     bool first = trine_comm_rank(world) == 0;
     trine_status status = TRINE_OK;
-    while (status == TRINE_OK && !all.held) {
+    for (int polls = 0; status == TRINE_OK && !all.held; polls++) {
         lease_poll now = {l, dir, out, &all.held};
         status =
             first ? status_user(comm_with_files(comm_world(world), poll_once, &now)) : TRINE_OK;
+        if (status == TRINE_OK && !all.held && polls)
+            status = status_user(check_asked(asked && asked(), dir));
         status = trine_world_agree(comm_world(world), status);
         if (first) snprintf(all.token, sizeof all.token, "%s", *l ? lease_token(*l) : "");
         if (status == TRINE_OK) status = trine_broadcast(world, &all, sizeof all, TRINE_U8, 0);
@@ -523,7 +538,7 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
               .dir = dir,
               .keep = keep};
     for (int i = 0; i < FILES; i++) s.files[i].fd = -1;
-    TRY(ckpt_hold(world, image->lease, dir, out, s.token));
+    TRY(ckpt_hold(world, image->lease, dir, NULL, out, s.token));
     uint64_t begin = clock_ns();
     trine_status status = report_new_owner(&s, save_all(&s, out));
     if (s.rank == 0 && status != TRINE_OK) folder_abandon(*image->lease, image->state.step);

@@ -1,7 +1,6 @@
 #include "corpus/byte_source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/input.h"
 #include "base/status.h"
 
 #define BLOCK (256u << 10)
@@ -21,7 +21,7 @@ struct byte_source {
     const char *name;
     char *path; /* owned */
     int fd;
-    bool waits; /* a pipe, a terminal: reading may have to wait */
+    bool waits; /* a pipe, a terminal: reading may have to wait, also for a first writer */
     const atomic_bool *stop;
     _Atomic uint64_t *taken;
     read_function *read;
@@ -180,15 +180,19 @@ static trine_status choose_format(byte_source *s) {
     return TRINE_OK;
 }
 
+static trine_status take_standard(byte_source *s) {
+    struct stat is;
+    s->fd = dup(STDIN_FILENO);
+    CHECK(s->fd >= 0 && !fstat(s->fd, &is), TRINE_EIO, "%s: %s", s->name, strerror(errno));
+    s->waits = !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode);
+    return TRINE_OK;
+}
+
 static trine_status open_file(byte_source *s, const char *path) {
     s->path = strdup(path);
     CHECK(s->path, TRINE_ENOMEM, "no memory for a file name");
     s->name = byte_source_name(s->path);
-    s->fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
-    CHECK(s->fd >= 0, TRINE_EIO, "%s: %s", s->name, strerror(errno));
-    struct stat is;
-    CHECK(!fstat(s->fd, &is), TRINE_EIO, "%s: %s", s->name, strerror(errno));
-    s->waits = !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode);
+    TRY(strcmp(path, "-") ? input_stream(&s->fd, &s->waits, path) : take_standard(s));
     return choose_format(s);
 }
 

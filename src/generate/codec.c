@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -42,7 +42,7 @@ static trine_status read_generation_config(codec *c, const char *path) {
     char *text;
     size_t bytes;
     cJSON *root;
-    TRY(input_text(&text, &bytes, CONFIG_MOST, path));
+    TRY(inside_text(&text, &bytes, NULL, CONFIG_MOST, path));
     trine_status status = json_read(&root, text, bytes, path);
     free(text);
     TRY(status);
@@ -57,7 +57,8 @@ static trine_status find_ends(codec *c, const codec_place *from) {
     for (int i = 0; i < 2; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/generation_config.json", folders[i]);
-        if (access(path, F_OK) == 0) return read_generation_config(c, path);
+        if (inside_has(folders[i], "generation_config.json"))
+            return read_generation_config(c, path);
     }
     return TRINE_OK;
 }

@@ -121,15 +121,29 @@ static bool has_layer(const trine_model *m, trine_layer_kind kind) {
     return false;
 }
 
+/* Whether heads of keys and values may be fewer, and of another width than C / H: else the columns before attention
+ * are {TRINE_HIDDEN, 3}, which may have as many only by chance, and on one tp rank only. */
+static bool has_qkv(const trine_model *m) {
+    for (const trine_layer *row = family_of(m)->block; row->kind != TRINE_LAYER_END; row++)
+        if (row->width.dim == TRINE_QKV) return true;
+    return false;
+}
+
 const char *gpt_unread(const trine_model *m) {
     const trine_rope_scaling *s = &m->rope_scaling;
     bool rope = has_layer(m, TRINE_LAYER_ROPE), linear = s->kind == TRINE_ROPE_LINEAR;
     bool rms = has_layer(m, TRINE_LAYER_RMS_NORM) || has_layer(m, TRINE_LAYER_QK_NORM);
     bool ranges = s->low_freq_factor != 0 || s->high_freq_factor != 0 || s->original_length;
+    bool qkv = has_qkv(m) || !has_layer(m, TRINE_LAYER_ATTENTION);
+    int heads = m->num_attention_heads, groups = m->num_query_groups, width = m->kv_channels;
     const struct {
         bool wrong;
         const char *text;
     } rules[] = {
+        {!qkv && groups && groups != heads,
+         "--num-query-groups: this family has as many heads of keys and values as of queries"},
+        {!qkv && width && (int64_t)width * heads != m->hidden_size,
+         "--kv-channels: in this family a head has --hidden-size / --num-attention-heads channels"},
         {m->norm_epsilon != 0 && m->norm_epsilon != 1e-5 && !rms,
          "--norm-epsilon: this family has no RMS norms; its layer norms have 1e-5"},
         {m->rotary_base != 0 && m->rotary_base != 10000 && !rope,

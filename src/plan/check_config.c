@@ -580,7 +580,7 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     check_batch(&c, f);
     check_optimizer(&c.optimizer, f);
     int others = f->count;
-    check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
+    if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
     if (f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
     if (f->count) return status_user(RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text));

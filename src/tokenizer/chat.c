@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -233,7 +233,7 @@ static trine_status open_config(const chat_template **t, const char *path) {
     char *text;
     size_t bytes;
     cJSON *root = NULL;
-    TRY(input_text(&text, &bytes, FILE_MOST, path));
+    TRY(inside_text(&text, &bytes, NULL, FILE_MOST, path));
     trine_status status = json_read(&root, text, bytes, path);
     free(text);
     TRY(status);
@@ -250,7 +250,7 @@ static trine_status open_config(const chat_template **t, const char *path) {
 static trine_status open_jinja(const chat_template **t, const char *path) {
     char *text;
     size_t bytes;
-    TRY(input_text(&text, &bytes, FILE_MOST, path));
+    TRY(inside_text(&text, &bytes, NULL, FILE_MOST, path));
     text[bytes] = '\0';
     trine_status status = chat_recognise(t, text, path);
     free(text);
@@ -261,9 +261,9 @@ trine_status chat_open(const chat_template **t, const char *folder) {
     char path[4096];
     *t = NULL;
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    if (access(path, F_OK) == 0) return open_jinja(t, path);
+    if (inside_has(folder, "chat_template.jinja")) return open_jinja(t, path);
     snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
-    CHECK(access(path, F_OK) == 0, TRINE_EDATA,
+    CHECK(inside_has(folder, "tokenizer_config.json"), TRINE_EDATA,
           "%s has neither chat_template.jinja nor tokenizer_config.json: no chat template", folder);
     return open_config(t, path);
 }

@@ -5,18 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #define LARGEST ((uint64_t)256 << 20) /* bytes of a file */
 
 /* ---- Names ---- */
-
-static bool is_file(const char *path) {
-    struct stat info;
-    return !stat(path, &info) && S_ISREG(info.st_mode);
-}
 
 static bool is_folder(const char *path) {
     struct stat info;
@@ -36,11 +31,11 @@ static const struct {
 #define FORMS (sizeof forms / sizeof *forms)
 
 static size_t form_in(const char *folder, char vocabulary[PATH_MAX]) {
-    char merges[PATH_MAX];
     for (size_t i = 0; i < FORMS; i++) {
-        if (!beside(vocabulary, folder, forms[i].vocabulary) || !is_file(vocabulary)) continue;
-        if (!forms[i].merges || (beside(merges, folder, forms[i].merges) && is_file(merges)))
-            return i;
+        if (!beside(vocabulary, folder, forms[i].vocabulary) ||
+            !inside_has(folder, forms[i].vocabulary))
+            continue;
+        if (!forms[i].merges || inside_has(folder, forms[i].merges)) return i;
     }
     return FORMS;
 }
@@ -72,7 +67,7 @@ static size_t form_of(const char *path) {
 static trine_status read_one(tokenizer *t) {
     char *text;
     size_t bytes;
-    TRY(input_text(&text, &bytes, LARGEST, t->path));
+    TRY(inside_text(&text, &bytes, NULL, LARGEST, t->path));
     trine_status status = tokenizer_read_json(t, text, bytes);
     free(text);
     return status;
@@ -81,8 +76,8 @@ static trine_status read_one(tokenizer *t) {
 static trine_status read_two(tokenizer *t, const char *merges_path) {
     char *vocabulary, *merges;
     size_t bytes, more;
-    TRY(input_text(&vocabulary, &bytes, LARGEST, t->path));
-    trine_status status = input_text(&merges, &more, LARGEST, merges_path);
+    TRY(inside_text(&vocabulary, &bytes, NULL, LARGEST, t->path));
+    trine_status status = inside_text(&merges, &more, NULL, LARGEST, merges_path);
     if (status == TRINE_OK) status = tokenizer_read_gpt2(t, vocabulary, bytes, merges, more);
     free(vocabulary);
     free(merges);
@@ -100,8 +95,10 @@ static trine_status read_config(tokenizer *t, const char *folder, size_t form) {
     char path[PATH_MAX], *text;
     size_t bytes;
     cJSON *root;
-    if (!beside(path, folder, "tokenizer_config.json") || !is_file(path)) return TRINE_OK;
-    TRY(input_text(&text, &bytes, LARGEST, path));
+    if (!beside(path, folder, "tokenizer_config.json") ||
+        !inside_has(folder, "tokenizer_config.json"))
+        return TRINE_OK;
+    TRY(inside_text(&text, &bytes, NULL, LARGEST, path));
     trine_status status = json_read(&root, text, bytes, path);
     free(text);
     TRY(status);

@@ -284,7 +284,7 @@ static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FIL
                                 char token[FILE_TOKEN]) {
     bool first = trine_world_rank(t->world) == 0;
     TRY(trine_world_agree(t->world, first ? status_user(check_outside(c->save)) : TRINE_OK));
-    return ckpt_hold(world_of(t), &t->lease, c->save, report_stream(t, out), token);
+    return ckpt_hold(world_of(t), &t->lease, c->save, stop_heard, report_stream(t, out), token);
 }
 
 static trine_status check_request(const trine_checkpoint *c) {

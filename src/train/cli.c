@@ -345,8 +345,6 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
 #define VALIDATES "requires --val-data-path: without it nothing is validated"
 #define DECAYS    "requires a --lr-decay-style that decays, cosine or linear"
 #define SCALES    "requires --fp16 without --loss-scale: a dynamic loss scale"
-#define GROUPS                                                                                     \
-    "requires a family whose blocks have it: llama, mistral, qwen2, qwen3 (--family, --model)"
 #define REQUEST_RULE(i)                                                                            \
     { NULL, request_fault(c, i) != NULL, request_fault(c, i) }
 _Static_assert(REQUEST_RULES == 3, "all are in check_rules");
@@ -358,9 +356,8 @@ static trine_status check_rules(const options *o, const trine_config *config, co
                                 const choices *given) {
     const trine_checkpoint *c = &r->checkpoint;
     const trine_precision *p = &config->precision;
-    const trine_model *m = &config->model;
-    const char *unread = gpt_unread(m);
-    bool gpt2 = family_of(m) == &trine_gpt2, validates = config->data.val_data_path,
+    const char *unread = gpt_unread(&config->model);
+    bool validates = config->data.val_data_path,
          falls = config->optimizer.lr_decay_style != TRINE_DECAY_CONSTANT,
          scales = p->fp16 && p->loss_scale == 0, looks = r->dry_run || r->explain,
          gpus = given->device == DEVICE_CUDA, shards = config->parallel.zero >= TRINE_ZERO_2;
@@ -373,10 +370,6 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"keep", c->keep && !c->save, "--keep requires --save"},
         {"max-minutes", c->max_minutes > 0 && !c->save,
          "--max-minutes requires --save; the run would be lost"},
-        {"num-query-groups",
-         gpt2 && m->num_query_groups && m->num_query_groups != m->num_attention_heads,
-         "--num-query-groups " GROUPS},
-        {"kv-channels", gpt2 && m->kv_channels, "--kv-channels " GROUPS},
         {NULL, unread != NULL, unread},
         {"eval-interval", r->eval_interval && !validates, "--eval-interval " VALIDATES},
         {"eval-iters", !validates, "--eval-iters " VALIDATES},

@@ -115,6 +115,20 @@ void f(FILE *out) {
     fprintf(out, "100%% full: %d\n", 1);
 }
 END
+include "a file opened by itself" src/ckpt/planted.c "may wait for a pipe" 'int f(const char *p) { return open(p, O_RDONLY | O_CLOEXEC); }'
+include "a stream opened by itself" tools/planted.c "may wait for a pipe" 'FILE *f(const char *p) { return fopen(p, "rb"); }'
+include "a file of a folder opened by itself" src/base/planted.c "may wait for a pipe" 'int f(int at) { return openat(at, "vocab.json", 0); }'
+accepted "files that are written, folders, and the system's files" src/ckpt/planted.c <<'END'
+/* As open(2) does. */
+int f(const char *p) {
+    int fd = open(p, O_WRONLY | O_CREAT |
+                         O_EXCL, 0666);
+    return fd < 0 ? open(p, O_RDONLY | O_DIRECTORY) : b->open(fd, "x");
+}
+FILE *g(const char *p) {
+    return p ? fopen(p, "wb") : fopen("/proc/self/maps", "r");
+}
+END
 refused "#ifdef in a function" src/base/planted.c "#if in a function body" <<'END'
 static int choose(int a,
                   int b) {

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -311,6 +312,116 @@ static void a_text_that_is_none_is_watched(void **state) {
     }
 }
 
+/* ---- Names and files that no job makes ---- */
+
+static void make(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A number from which one cannot go on, or that no job writes, is refused by its name, whatever the file has in it; the
+ * folder is left as it was. */
+static void numbers_that_no_lease_has(void **state) {
+    static const char *const numbers[] = {"9223372036854775807",
+                                          "9223372036854775806",
+                                          "9223372036854775808",
+                                          "99999999999999999999999999",
+                                          "1000000000000000000",
+                                          "-1",
+                                          "-9223372036854775808",
+                                          "+3",
+                                          "007",
+                                          "0",
+                                          "00",
+                                          "-0"};
+    static const char *const others[] = {".lease-x",     ".lease-3x", ".lease-",
+                                         ".lease--",     ".lease- 3", ".lease-0x3",
+                                         ".lease-3.old", ".leases",   "lease-3"};
+    lease *l;
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char name[64], expect[256], path[256];
+        snprintf(name, sizeof name, ".lease-%s", numbers[i]);
+        snprintf(expect, sizeof expect, "%s/%s: no job has made this lease", dir, name);
+        make(name);
+        REFUSED(hold(&l, NULL), TRINE_EDATA, expect);
+        lease_give_back(&l);
+        snprintf(expect, sizeof expect, "%s ", name);
+        assert_string_equal(names(), expect);
+        snprintf(path, sizeof path, "%s/%s", dir, name);
+        assert_int_equal(unlink(path), 0);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) make(others[i]);
+    OK(hold(&l, NULL));
+    assert_non_null(strstr(names(), ".lease-1 "));
+    lease_give_back(&l);
+}
+
+/* The last number is one, but has no successor. */
+static void the_last_number(void **state) {
+    lease *l;
+    (void)state;
+    make(".lease-999999999999999998");
+    OK(hold(&l, NULL));
+    assert_string_equal(names(), ".lease-999999999999999999 ");
+    lease_give_back(&l);
+    REFUSED(hold(&l, NULL), TRINE_EDATA,
+            "/.lease-999999999999999999: no job has made this lease, whose number is the last");
+    lease_give_back(&l);
+}
+
+/* Opening a pipe that has no writer would wait for one. */
+static void what_is_no_file_is_no_lease(void **state) {
+    static const char *const commands[] = {"mkfifo .lease-3", "mkdir .lease-3",
+                                           "ln -s /etc/passwd .lease-3", "ln -s none .lease-3",
+                                           "mkfifo p && ln -s p .lease-3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char command[256], expect[256];
+        lease *l;
+        snprintf(expect, sizeof expect, "%s/.lease-3: %s", dir,
+                 i < 2 ? "not a regular file" : "a link, not a regular file");
+        snprintf(command, sizeof command, "cd %s && %s", dir, commands[i]);
+        assert_int_equal(system(command), 0);
+        REFUSED(hold(&l, NULL), TRINE_EIO, expect);
+        lease_give_back(&l);
+        snprintf(command, sizeof command, "cd %s && rm -rf .lease-3 p", dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+/* `latest` is in the message only as a checkpoint's name. */
+static void a_latest_that_names_none(void **state) {
+    static const char *const texts[] = {"step-4\nstep-5\n",
+                                        "step-04\n",
+                                        "step--4\n",
+                                        "\x1b[31mstep-4\n",
+                                        "step-99999999999999999999\n",
+                                        "step-4 ",
+                                        "",
+                                        "../step-4\n"};
+    char path[128];
+    lease *a, *b;
+    (void)state;
+    OK(hold(&a, NULL));
+    snprintf(path, sizeof path, "%s/latest", dir);
+    for (size_t i = 0; i <= sizeof texts / sizeof *texts; i++) {
+        if (i < sizeof texts / sizeof *texts) {
+            FILE *f = fopen(path, "w");
+            fputs(texts[i], f);
+            fclose(f);
+        } else {
+            assert_true(!unlink(path) && !mkfifo(path, 0600));
+        }
+        REFUSED(hold(&b, NULL), TRINE_EBUSY, "(newest: unknown); wait until it exits");
+        lease_give_back(&b);
+    }
+    lease_give_back(&a);
+}
+
 static void texts_come_back_and_others_are_refused(void **state) {
     char text[LEASE_TEXT], changed[LEASE_TEXT + 1];
     lease_record r, again;
@@ -538,6 +649,10 @@ int main(void) {
         CASE(a_process_of_elsewhere_is_watched),
         CASE(a_number_that_another_process_has_by_now),
         CASE(a_text_that_is_none_is_watched),
+        CASE(numbers_that_no_lease_has),
+        CASE(the_last_number),
+        CASE(what_is_no_file_is_no_lease),
+        CASE(a_latest_that_names_none),
         CASE(texts_come_back_and_others_are_refused),
         CASE(where_there_are_no_links),
         CASE(a_link_whose_answer_was_lost),

@@ -247,14 +247,17 @@ static void weights_alone_are_one_file(void **state) {
 /* ---- The tokenizer's files ---- */
 
 #define TWO_BLOCKS 5000001
+#define OTHER      "{\"model\": {\"vocab\": {}}}" /* a tokenizer of another name */
 
 /* Two files to carry, one of so many bytes, and one that is not. Rank 0 alone has them. */
 static void make_tokenizer(int bytes) {
     char command[512];
-    snprintf(command, sizeof command,
-             "mkdir -p %s/t && cd %s/t && echo README >README.md && echo merges >merges.txt && "
-             "head -c %d /dev/urandom >vocab.json",
-             base, base, bytes);
+    snprintf(
+        command, sizeof command,
+        "mkdir -p %s/t && cd %s/t && echo '" OTHER "' >README.md && echo me ges >merges.txt && "
+        "{ printf '{\"'; head -c %d /dev/urandom | od -An -v -tx1 | tr -d ' \\n' | head -c %d; "
+        "printf '\":0}'; } >vocab.json",
+        base, base, bytes, bytes - 6);
     if (rank != 0) return;
     assert_int_equal(system(command), 0);
     OK(carried_read(&tokenizer_files, path_of(base, "t")));
@@ -291,7 +294,7 @@ static void a_folder_or_file_names_the_tokenizer(void **state) {
     OK(carried_read(&c, path_of(base, "t/README.md"))); /* a tokenizer.json of another name */
     assert_int_equal(c.count, 3);
     assert_string_equal(c.files[0].name, "tokenizer.json");
-    assert_memory_equal(c.files[0].data, "README\n", 7);
+    assert_memory_equal(c.files[0].data, OTHER "\n", strlen(OTHER) + 1);
     carried_free(&c);
     OK(carried_read(&c, path_of(base, "nowhere")));
     assert_int_equal(c.count, 0);

@@ -233,6 +233,22 @@ interrupted() {
 check "SIGTERM removes what is unfinished" interrupted TERM 143
 check "SIGHUP, too" interrupted HUP 129
 
+# A pipe that nobody opens for writing: with a tokenizer the signal is one that the program handles.
+waiting() {
+    local before
+    before=$(files)
+    background "$tokens" "$@" --out i pipe
+    eventually 30 reads_pipe && kill -TERM "$launcher"
+    finish
+    [ "$status" = 143 ] && [ "$(files)" = "$before" ]
+}
+reads_pipe() {
+    # shellcheck disable=SC2010  # links, not names
+    ls -l "/proc/$launcher/fd" | grep -q "/pipe$"
+}
+check "SIGTERM ends the wait for a pipe's writer" waiting --tokenizer "$tiny"
+check "SIGTERM ends it without a tokenizer, too" waiting
+
 # A line of 8 MB: the memory is bounded.
 long_line() {
     { printf '{"text":"'; for _ in $(seq 25); do tr '\n' ' ' <book.txt; done; printf '"}\n'; } >long.jsonl

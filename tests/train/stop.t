@@ -176,6 +176,18 @@ finish
 [ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ]
 result $? "a second SIGTERM terminates the process immediately"
 
+# A lease without beats may be another job's: the run waits, and has nothing to save yet.
+mkdir "$dir/held"
+: >"$dir/held/.lease-3"
+# shellcheck disable=SC2086
+background tools/mpirun.sh -np 2 "$TRAIN" $SMALL --data-path "$data" --dp 2 --save "$dir/held"
+eventually 60 prints 1 "$dir/held is held by an unknown job"
+kill -s TERM "$(pid_of 1)"
+finish
+[ "$status" -ne 0 ] && [ "$status" -ne 124 ] && gone && messages 1 && [ "$(ls -A "$dir/held")" = .lease-3 ] &&
+    says 1 ": $dir/held: stopped by a signal while it waited for the lease of this folder; nothing was changed there"
+result $? "SIGTERM to one rank ends the wait for another job's lease"
+
 # With AVX2 the stack pointer is on the heap during a matmul (docs/checkpoints.md), on any
 # processor: under constant signals a step saves the same bytes as without.
 DNNL_MAX_CPU_ISA=AVX2

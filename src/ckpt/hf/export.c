@@ -34,10 +34,22 @@ typedef struct {
     size_t count;
     trine_model model;
     const hf_tokens *tokens;
+    unsigned mode;   /* permission bits that all files of the source with tensors have */
     carried carried; /* the tokenizer's files; owned */
 } job;
 
 /* ---- What is written ---- */
+
+static trine_status find_mode(job *j, const ckpt_source *source) {
+    struct stat is;
+    j->mode = 0777;
+    for (int i = 0; i < source->file_count; i++) {
+        const st_file *f = &source->files[i];
+        CHECK(fstat(f->fd, &is) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+        j->mode &= is.st_mode;
+    }
+    return TRINE_OK;
+}
 
 /* Chooses the master if there is one: 16-bit weights are its rounding. */
 static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
@@ -76,20 +88,20 @@ static trine_dtype common_type(const job *j) {
 
 /* ---- Files ---- */
 
-static trine_status put_in(const char *folder, const char *name, const char *text) {
+static trine_status put_in(const char *folder, const char *name, const char *text, unsigned mode) {
     char *path = folder_join(folder, name);
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
-    trine_status status = file_put(path, text, strlen(text));
+    trine_status status = file_put_copy(path, text, strlen(text), mode);
     free(path);
     return status;
 }
 
 trine_status hf_config_save(const trine_model *model, trine_dtype type, const hf_tokens *tokens,
-                            const char *folder) {
+                            const char *folder, unsigned mode) {
     char *text;
     if (!family_of(model)->hugging_face) return TRINE_OK;
     TRY(hf_config_print(model, type, tokens, &text));
-    trine_status status = put_in(folder, HF_CONFIG_FILE, text);
+    trine_status status = put_in(folder, HF_CONFIG_FILE, text, mode);
     free(text);
     return status;
 }
@@ -137,7 +149,7 @@ static trine_status write_model(const job *j, int fd, const char *path) {
 
 static trine_status write_synced(const job *j, const char *path) {
     int fd;
-    TRY(file_create(path, &fd));
+    TRY(file_create_copy(path, &fd, j->mode));
     trine_status status = write_model(j, fd, path);
     if (status == TRINE_OK) status = file_sync(fd, path);
     return file_close(fd, path, status);
@@ -212,7 +224,7 @@ static trine_status sync_parent(const char *path) {
 
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
-    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making));
+    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making, j->mode));
     TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
     TRY(expect_free(j)); /* another export may have been faster */
@@ -225,6 +237,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(name_folders(j, out));
     TRY(expect_free(j));
     TRY(choose_all(j, source));
+    TRY(find_mode(j, source));
     TRY(carried_read(&j->carried, source->path));
     TRY(file_make_folder(j->making, &made));
     CHECK(made, TRINE_EIO, "%s already exists", j->making);

@@ -5,10 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
-#include "base/input.h"
+#include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "base/json.h"
@@ -23,14 +22,6 @@ enum { CONFIG_LIMIT = 1 << 20, INDEX_LIMIT = 4 << 20 };
 
 /* ---- Files ---- */
 
-static bool is_file(const char *folder, const char *name) {
-    char *path = folder_join(folder, name);
-    struct stat st;
-    bool there = path && !stat(path, &st) && S_ISREG(st.st_mode);
-    free(path);
-    return there;
-}
-
 /* Reads a JSON file of the folder and passes its text to `use`. */
 typedef trine_status (*text_use)(ckpt_source *source, const char *text, size_t bytes,
                                  const char *path);
@@ -39,7 +30,7 @@ static trine_status with_text(ckpt_source *source, const char *name, size_t limi
     char *path = folder_join(source->path, name), *text = NULL;
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     size_t bytes = 0;
-    trine_status status = input_text(&text, &bytes, limit, path);
+    trine_status status = inside_text(&text, &bytes, NULL, limit, path);
     if (status == TRINE_OK) {
         source->fingerprint = XXH3_64bits_withSeed(text, bytes, source->fingerprint);
         status = use(source, text, bytes, path);
@@ -69,7 +60,8 @@ static trine_status open_single(ckpt_source *source) {
 
 /* An index may only name files of its own folder, wherever it came from. */
 static bool is_plain(const char *name) {
-    return name && *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+    return name && *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..") &&
+           json_plain(name);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -140,11 +132,11 @@ static trine_status open_index(ckpt_source *source, const char *text, size_t byt
 /* If both exist transformers, too, takes the single file. */
 static trine_status open_files(ckpt_source *source) {
     const char *path = source->path;
-    if (is_file(path, CKPT_MODEL_FILE)) return open_single(source);
-    if (is_file(path, HF_INDEX_FILE))
+    if (inside_has(path, CKPT_MODEL_FILE)) return open_single(source);
+    if (inside_has(path, HF_INDEX_FILE))
         return with_text(source, HF_INDEX_FILE, INDEX_LIMIT, open_index);
     bool pickle =
-        is_file(path, "pytorch_model.bin") || is_file(path, "pytorch_model.bin.index.json");
+        inside_has(path, "pytorch_model.bin") || inside_has(path, "pytorch_model.bin.index.json");
     CHECK(!pickle, TRINE_EDATA,
           "%s has its weights in pytorch_model.bin, a pickle, which is executable and is not read; "
           "convert it to model.safetensors with transformers: "
@@ -302,15 +294,15 @@ static trine_status check_tensors(const ckpt_source *source) {
 /* ---- The folder ---- */
 
 bool hf_is(const char *path) {
-    return is_file(path, HF_CONFIG_FILE) && !is_file(path, MANIFEST_FILE) &&
-           !is_file(path, CKPT_OPTIMIZER_FILE);
+    return inside_has(path, HF_CONFIG_FILE) && !inside_has(path, MANIFEST_FILE) &&
+           !inside_has(path, CKPT_OPTIMIZER_FILE);
 }
 
 trine_status hf_model(trine_model *model, const char *folder) {
     char *path = folder_join(folder, HF_CONFIG_FILE), *text = NULL;
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     size_t bytes = 0;
-    trine_status status = input_text(&text, &bytes, CONFIG_LIMIT, path);
+    trine_status status = inside_text(&text, &bytes, NULL, CONFIG_LIMIT, path);
     if (status == TRINE_OK) status = hf_config_parse(model, text, bytes, path);
     free(text);
     free(path);

@@ -39,9 +39,10 @@ const char *hf_class(const trine_model *model);
  * Pure. */
 trine_status hf_config_print(const trine_model *model, trine_dtype type, const hf_tokens *tokens, char **text);
 
-/* The same as a new file in `folder`, synced: from_pretrained loads the folder if it also has a
- * model.safetensors. Writes nothing for a family that transformers does not support. Errors: TRINE_EIO,
- * TRINE_ENOMEM. Not collective. */
-trine_status hf_config_save(const trine_model *model, trine_dtype type, const hf_tokens *tokens, const char *folder);
+/* The same as a new file in `folder`, synced: from_pretrained loads the folder if it also has a model.safetensors.
+ * `mode`: as in file_create_copy (ckpt/file.h). Writes nothing for a family that transformers does not support.
+ * Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
+trine_status hf_config_save(const trine_model *model, trine_dtype type, const hf_tokens *tokens,
+                            const char *folder, unsigned mode);
 
 #endif

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/input.h"
 #include "base/options.h"
+#include "base/status.h"
 
 #define FOLDER "/dev/shm"
 #define NAME   "trine-places-"
@@ -230,8 +232,9 @@ void board_look(void) {
  * used, and so may one whose slot is being written. */
 static void remove_if_dead(const char *path) {
     bool dead = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd;
     slot s;
+    if (input_find(&fd, path) != TRINE_OK) status_clear();
     for (off_t at = PAGE; fd >= 0 && pread(fd, &s, sizeof s, at) == (ssize_t)sizeof s; at += SLOT) {
         char state;
         if (s.version == 0) continue;
