@@ -24,8 +24,10 @@ typedef struct comm_request {
     int peer;
     uint64_t call; /* its number in the group */
     bool waits; /* the caller waits for it at once */
+    uint64_t chain; /* of the group's calls up to this one; of a message: its number between the two ranks */
     /* Owned by the transport. */
     void *handle; /* large enough for an MPI_Request */
+    void *exchange; /* mpi's: the messages of a gather */
     struct comm_request *next;
     void *dst;
     const void *src;

@@ -8,6 +8,7 @@
 #include "comm/reduce/started.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/stack.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 #include "base/status.h"
 
@@ -151,7 +152,9 @@ static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
     int own = mesh->world->rank;
     comm_request request = {0};
     TRY(mpi_node_leader(mesh->world, &own));
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER};
+    watchdog_note(comm, &call);
+    TRY(match_enter(comm, &call));
     TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &request));
     return comm->transport->wait(comm, &request);
 }
@@ -298,7 +301,9 @@ trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
 static void barrier_before_free(const trine_mesh *mesh) {
     trine_comm *comm = mesh->world->comm;
     if (!mesh->shared) return;
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER};
+    watchdog_note(comm, &call);
+    if (match_enter(comm, &call) != TRINE_OK) return;
     (void)comm->transport->barrier(comm);
 }
 
@@ -428,6 +433,7 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
     m->world = world;
+    world->meshes++;
     m->layout = layout;
     m->coord = trine_layout_coord(layout, world->rank);
     m->needs = needs;

@@ -5,6 +5,7 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 
 #include <limits.h>
@@ -62,7 +63,9 @@ static trine_status learn_hosts(trine_world *world) {
     comm_host own = {.pid = (int32_t)getpid(), .job = board_rank(), .board = board_token()};
     comm_request request = {0};
     if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
-    watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER};
+    watchdog_note(world->comm, &call);
+    TRY(match_enter(world->comm, &call));
     TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
                                                  &request));
     TRY(world->comm->transport->wait(world->comm, &request));

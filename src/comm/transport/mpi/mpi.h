@@ -21,14 +21,18 @@ trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int pee
                             comm_request *request);
 /* Post the messages of a started reduction (reduce/started.h), which match no others; *arrived: all that were posted
  * are complete. Messages of 0 bytes are not sent. Not collective. */
-trine_status mpi_started_send(trine_comm *comm, const void *buf, size_t bytes, int peer);
-trine_status mpi_started_recv(trine_comm *comm, void *buf, size_t bytes, int peer);
+trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer);
+trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer);
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived);
+/* Nothing more arrives in the buffers of the posted messages. */
+void mpi_started_cancel(trine_comm *comm);
 /* As mpi_segment_send and mpi_segment_recv, for buffers in GPU memory, which requires a CUDA-aware MPI; these match none of the above. */
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request);
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request);
+/* As the table's wait_received, for mpi_gpu_recv. */
+trine_status mpi_gpu_wait_received(trine_comm *comm, comm_request *request, size_t bytes);
 /* Whether MPI says that it is CUDA-aware: it sends from and receives in GPU memory. */
 bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */

@@ -1,0 +1,48 @@
+/* Whether the ranks of a group make the same calls. Every collective has a signature, one word of its kind, count,
+ * type, operation and root, and every rank keeps a hash of all signatures so far, the chain of its calls. A transport
+ * sends the chain with what it sends anyway: shm adds it to the counter of arrivals, mpi matches messages by it. Ranks
+ * whose calls differ so find different chains, or wait for a message that never matches. Then they exchange the
+ * signatures that they have kept, on the watchdog's communicator, and every rank of the group has the first two that
+ * differ for its error.
+ *
+ * Invariant: after a difference every call of the group is refused, and no data of a different call has been used.
+ * A rank that does not wait in a call (the root of a short broadcast, a sender) finds the difference in a later one.
+ * Cost: some instructions a call; a wait longer than MATCH_PATIENCE sends two messages of 200 bytes, and a look at the
+ * watchdog's communicator every MATCH_LOOKS calls. */
+#ifndef TRINE_COMM_WATCH_MATCH_H
+#define TRINE_COMM_WATCH_MATCH_H
+
+#include "comm/group/group.h"
+
+/* Seconds after which a waiting rank shows its calls to its neighbours in the group. */
+#define MATCH_PATIENCE 0.2
+#define MATCH_LOOKS    32
+/* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^16. */
+#define MATCH_COUNTS ((uint64_t)1 << 40)
+
+/* The calls of a new group. `world` counts its meshes; ranks of the group have the same `members` (n). */
+void match_begin(trine_comm *comm);
+/* Adds a collective to the group's chain, or refuses any call of a group in which a difference was found. Errors:
+ * TRINE_EAUDIT. */
+trine_status match_enter(trine_comm *comm, const comm_call *call);
+trine_status match_usable(const trine_comm *comm);
+uint64_t match_signature(const comm_call *call);
+/* The signature of the group's last collective. */
+static inline uint64_t match_last(const trine_comm *comm) {
+    const call_trail *t = comm->trail;
+    return t->kept[(t->number - 1) % CALLS_KEPT];
+}
+
+/* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. */
+trine_status match_wait(trine_comm *comm, double waited);
+/* The calls of two members (places in the group) differ: informs all ranks and raises TRINE_EAUDIT. */
+trine_status match_found(trine_comm *comm, const int members[2], const uint64_t calls[2]);
+/* The message that receive `r` matches has another count or type: the same. */
+trine_status match_message(trine_comm *comm, const comm_request *r, size_t count, trine_dtype type);
+/* The chains differ, and nothing else is known: finds the two calls. Raises TRINE_EAUDIT. */
+trine_status match_differs(trine_comm *comm);
+
+/* Receives what other ranks have sent; false: nothing. */
+bool match_take(trine_world *world);
+
+#endif
