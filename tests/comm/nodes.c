@@ -49,17 +49,6 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int peer, int tag, 
     return PMPI_Isend(buf, count, type, peer, tag, comm, request);
 }
 
-/* Counted as for the plain algorithm: to every rank of another node. */
-int MPI_Iallgather(const void *src, int count, MPI_Datatype type, void *dst, int dst_count,
-                   MPI_Datatype dst_type, MPI_Comm comm, MPI_Request *request) {
-    int size = 0;
-    PMPI_Comm_size(comm, &size);
-    for (int r = 0; per_node && r < size; r++)
-        if (node_of(translate(comm, r)) != node_of(own_rank()))
-            crossed += bytes_of(dst_count, dst_type);
-    return PMPI_Iallgather(src, count, type, dst, dst_count, dst_type, comm, request);
-}
-
 /* ---- Traffic --------------------------------------------------------------------------------- */
 
 static int world_size(void) {

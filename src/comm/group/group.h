@@ -25,10 +25,16 @@ typedef struct {
 
 #define CALLS_KEPT 16
 
+/* What tells a collective from others: its signature, and the chain of all calls before it. */
+typedef struct {
+    uint64_t call, before;
+} call_mark;
+
 /* The collectives of a group so far (watch/match.h). */
 typedef struct {
     uint64_t number; /* of collectives */
     uint64_t chain;  /* a hash of all their signatures: the same on all ranks, or their calls differ */
+    call_mark last;
     uint64_t kept[CALLS_KEPT]; /* the last signatures: that of collective n at n % CALLS_KEPT */
     uint64_t context; /* of the group, the same on its ranks and in no other group of the world */
     uint64_t shown;   /* `number` when a wait last showed this to the neighbours */

@@ -26,7 +26,7 @@ typedef struct {
 _Static_assert(TRINE_TALLY_KINDS <= 16, "a kind has four bits");
 _Static_assert(TRINE_F16 < 8, "a type has three bits");
 
-uint64_t match_signature(const comm_call *call) {
+static uint64_t signature_of(const comm_call *call) {
     return (uint64_t)call->kind | (uint64_t)call->type << 4 | (uint64_t)(call->op == TRINE_MAX) << 7 |
            (uint64_t)(uint16_t)(call->peer + 1) << 8 | (uint64_t)call->count << 24;
 }
@@ -196,8 +196,9 @@ trine_status match_enter(trine_comm *comm, const comm_call *call) {
     if (t->number % MATCH_LOOKS == MATCH_LOOKS - 1)
         while (match_take(comm->world)) continue;
     TRY(match_usable(comm));
-    uint64_t signature = match_signature(call);
+    uint64_t signature = signature_of(call);
     t->kept[t->number++ % CALLS_KEPT] = signature;
+    t->last = (call_mark){signature, t->chain};
     t->chain = chained(t->chain, signature);
     return TRINE_OK;
 }
@@ -211,10 +212,16 @@ trine_status match_wait(trine_comm *comm, double waited) {
     return TRINE_OK;
 }
 
-trine_status match_found(trine_comm *comm, const int members[2], const uint64_t calls[2]) {
+static trine_status found(trine_comm *comm, const int members[2], const uint64_t calls[2]) {
     const int ranks[2] = {comm->members[members[0]], comm->members[members[1]]};
     settle(comm->trail->comm, ranks, calls);
     return raise_found(comm);
+}
+
+trine_status match_marks(trine_comm *comm, const int members[2], const call_mark marks[2]) {
+    if (marks[0].before != marks[1].before) return match_differs(comm);
+    if (marks[0].call == marks[1].call) return TRINE_OK;
+    return found(comm, members, (const uint64_t[]){marks[0].call, marks[1].call});
 }
 
 trine_status match_message(trine_comm *comm, const comm_request *r, size_t count,
@@ -222,8 +229,8 @@ trine_status match_message(trine_comm *comm, const comm_request *r, size_t count
     comm_call sent = {.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = comm->rank};
     comm_call own = {
         .kind = TRINE_TALLY_RECV, .count = r->count, .type = r->type, .peer = r->peer};
-    return match_found(comm, (const int[]){r->peer, comm->rank},
-                       (const uint64_t[]){match_signature(&sent), match_signature(&own)});
+    return found(comm, (const int[]){r->peer, comm->rank},
+                 (const uint64_t[]){signature_of(&sent), signature_of(&own)});
 }
 
 trine_status match_differs(trine_comm *comm) {

@@ -15,7 +15,7 @@
 #include "comm/group/group.h"
 
 /* Seconds after which a waiting rank shows its calls to its neighbours in the group. */
-#define MATCH_PATIENCE 0.2
+#define MATCH_PATIENCE 0.05
 #define MATCH_LOOKS    32
 /* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^16. */
 #define MATCH_COUNTS ((uint64_t)1 << 40)
@@ -26,18 +26,12 @@ void match_begin(trine_comm *comm);
  * TRINE_EAUDIT. */
 trine_status match_enter(trine_comm *comm, const comm_call *call);
 trine_status match_usable(const trine_comm *comm);
-uint64_t match_signature(const comm_call *call);
-/* The signature of the group's last collective. */
-static inline uint64_t match_last(const trine_comm *comm) {
-    const call_trail *t = comm->trail;
-    return t->kept[(t->number - 1) % CALLS_KEPT];
-}
-
 /* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. */
 trine_status match_wait(trine_comm *comm, double waited);
-/* The calls of two members (places in the group) differ: informs all ranks and raises TRINE_EAUDIT. */
-trine_status match_found(trine_comm *comm, const int members[2], const uint64_t calls[2]);
-/* The message that receive `r` matches has another count or type: the same. */
+/* Whether two members (places in the group) make the same call, by the marks that they have sent: if not, informs all
+ * ranks and raises TRINE_EAUDIT. */
+trine_status match_marks(trine_comm *comm, const int members[2], const call_mark marks[2]);
+/* The message that receive `r` matches has another count or type: informs all ranks. Raises TRINE_EAUDIT. */
 trine_status match_message(trine_comm *comm, const comm_request *r, size_t count, trine_dtype type);
 /* The chains differ, and nothing else is known: finds the two calls. Raises TRINE_EAUDIT. */
 trine_status match_differs(trine_comm *comm);

@@ -397,12 +397,16 @@ static trine_status mpi_flush(trine_comm *comm) {
 
 /* ---- Started reductions ---------------------------------------------------------------------- */
 
+static int started_tag(const comm_request *r) {
+    return chain_tag(r->comm, TAG_STARTED, r->chain);
+}
+
 trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer) {
     trine_comm *comm = r->comm;
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->started_count < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, chain_tag(comm, TAG_STARTED, r->chain),
+    return isend(comm, buf, bytes, peer, started_tag(r),
                  &s->started[s->started_count++]);
 }
 
@@ -411,7 +415,7 @@ trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, in
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->started_count < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, chain_tag(comm, TAG_STARTED, r->chain),
+    return irecv(comm, buf, bytes, peer, started_tag(r),
                  &s->started[s->started_count++]);
 }
 

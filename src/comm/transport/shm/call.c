@@ -43,15 +43,12 @@ trine_status shm_meet(shm_state *s) {
     return await_phase(s, shm_pass(s));
 }
 
-/* All have arrived, with different chains: the first rank whose call is not that of the group's first, or an earlier
- * call that differed. */
+/* All have arrived, with different chains. */
 static trine_status arrived_apart(const shm_state *s, uint64_t call) {
-    uint64_t first = shm_desc_of(s, 0, call)->call;
-    for (int i = 1; i < s->comm->size; i++) {
-        uint64_t other = shm_desc_of(s, i, call)->call;
-        if (other != first)
-            return match_found(s->comm, (const int[]){0, i}, (const uint64_t[]){first, other});
-    }
+    for (int i = 1; i < s->comm->size; i++)
+        TRY(match_marks(
+            s->comm, (const int[]){0, i},
+            (const call_mark[]){shm_desc_of(s, 0, call)->call, shm_desc_of(s, i, call)->call}));
     return match_differs(s->comm);
 }
 
@@ -94,7 +91,7 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
     } else {
         d->src = shm_find(s->node, src, src_bytes);
     }
-    d->call = match_last(s->comm);
+    d->call = s->comm->trail->last;
     uint64_t one = (s->comm->trail->chain >> 32 << 32) + 1;
     s->full[call % SHM_RING] += (uint64_t)s->comm->size * one;
     tick(s, shm_arrivals(s, call), one, shm_all_arrived(s, call));

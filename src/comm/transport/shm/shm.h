@@ -51,14 +51,14 @@ typedef struct {
     _Alignas(SHM_LINE) shm_place src;
     shm_place dst;
     uint64_t waits; /* whether the caller waits for the call at once */
-    uint64_t call;  /* its signature (watch/match.h) */
+    call_mark call;
 } shm_desc;
 
-/* A short call's number + 1, its signature and the chain up to it, followed, on the same cache line if it fits, by
- * the posted data. */
+/* A short call's number + 1 and what tells it from others, followed, on the same cache line if it fits, by the posted
+ * data. */
 typedef struct {
     _Alignas(SHM_LINE) shm_counter posted;
-    uint64_t call, chain;
+    call_mark call;
     char data[SHM_EAGER];
 } shm_short;
 

@@ -38,8 +38,7 @@ static trine_status await_half(shm_state *s) {
 static trine_status post(shm_state *s, const void *src, size_t bytes) {
     shm_short *own = place_of(s, s->comm->rank);
     TRY(await_half(s));
-    own->call = match_last(s->comm);
-    own->chain = s->comm->trail->chain;
+    own->call = s->comm->trail->last;
     memcpy(own->data, src, bytes);
     atomic_store_explicit(&own->posted, s->shorts + 1, memory_order_release);
     return TRINE_OK;
@@ -47,12 +46,11 @@ static trine_status post(shm_state *s, const void *src, size_t bytes) {
 
 static trine_status await_post(shm_state *s, int member) {
     const shm_short *post = place_of(s, member);
-    uint64_t own = match_last(s->comm);
+    const call_mark *own = &s->comm->trail->last;
     TRY(shm_await(s, &post->posted, s->shorts + 1));
-    if (post->chain == s->comm->trail->chain) return TRINE_OK;
-    if (post->call == own) return match_differs(s->comm);
-    return match_found(s->comm, (const int[]){s->comm->rank, member},
-                       (const uint64_t[]){own, post->call});
+    if (post->call.call == own->call && post->call.before == own->before) return TRINE_OK;
+    return match_marks(s->comm, (const int[]){s->comm->rank, member},
+                       (const call_mark[]){*own, post->call});
 }
 
 trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int root) {
