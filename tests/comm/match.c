@@ -12,8 +12,8 @@
 
 #include "comm/api/comm.h"
 
-#define MOST  ((size_t)64 * 1024) /* elements of a buffer */
-#define BYTES (MOST * sizeof(double))
+#define MOST  ((size_t)16 * 1024) /* elements of a buffer: more than any transport's short calls */
+#define BYTES (MOST * sizeof(float))
 #define GUARD 64
 #define PAINT 0x5a
 

@@ -24,6 +24,14 @@ typedef struct {
 } call_difference;
 
 #define CALLS_KEPT 16
+#define CALLS_SENT 32
+
+/* A message to a member: its number between the two ranks, and the signature of the call. */
+typedef struct {
+    uint64_t number, call;
+    int32_t member; /* of a message that is expected: who sends it */
+    int32_t known;
+} call_message;
 
 /* What tells a collective from others: its signature, and the chain of all calls before it. */
 typedef struct {
@@ -37,7 +45,9 @@ typedef struct {
     call_mark last;
     uint64_t kept[CALLS_KEPT]; /* the last signatures: that of collective n at n % CALLS_KEPT */
     uint64_t context; /* of the group, the same on its ranks and in no other group of the world */
-    uint64_t shown;   /* `number` when a wait last showed this to the neighbours */
+    call_message sent[CALLS_SENT]; /* the last ones */
+    uint64_t sends;
+    double shown; /* seconds of a wait at which it last showed this to other ranks */
     call_difference found;
     trine_comm *comm; /* the group */
 } call_trail;

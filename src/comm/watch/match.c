@@ -19,6 +19,7 @@ typedef struct {
     uint64_t number;
     uint64_t kept[CALLS_KEPT];
     call_difference found;
+    call_message wanted; /* that the sender of this waits for */
 } record;
 
 /* ---- Signatures ------------------------------------------------------------------------------ */
@@ -37,6 +38,16 @@ static comm_call call_of(uint64_t signature) {
                        .op = signature >> 7 & 1 ? TRINE_MAX : TRINE_SUM,
                        .peer = (int)(signature >> 8 & 0xffff) - 1,
                        .count = (size_t)(signature >> 24)};
+}
+
+/* Count and type. */
+static uint64_t shape_of(uint64_t signature) {
+    return signature >> 24 << 3 | (signature >> 4 & 7);
+}
+
+static uint64_t signature_of_message(const comm_request *r) {
+    return signature_of(
+        &(comm_call){.kind = r->kind, .count = r->count, .type = r->type, .peer = r->peer});
 }
 
 /* The high bits of a product depend on all bits of its factors. */
@@ -80,7 +91,7 @@ static MPI_Comm channel(const trine_world *world) {
 }
 
 /* The copy is freed once sent, or else leaked: the receiver may be gone. */
-static void show_to(const trine_comm *comm, const int *ranks, int n) {
+static void show_to(const trine_comm *comm, const int *ranks, int n, const call_message *wanted) {
     const call_trail *t = comm->trail;
     trine_world *world = comm->world;
     record *copy = malloc(sizeof *copy);
@@ -88,6 +99,7 @@ static void show_to(const trine_comm *comm, const int *ranks, int n) {
     if (copy && requests) {
         *copy = (record){.context = t->context, .number = t->number, .found = t->found};
         memcpy(copy->kept, t->kept, sizeof copy->kept);
+        if (wanted) copy->wanted = *wanted;
         for (int i = 0; i < n; i++) {
             MPI_Isend(copy, (int)sizeof *copy, MPI_BYTE, ranks[i], TAG_CALLS, channel(world),
                       &requests[i]);
@@ -112,7 +124,7 @@ static void show_to_neighbours(const trine_comm *comm) {
     ranks[0] = comm->members[(comm->rank + 1) % size];
     ranks[1] = comm->members[(comm->rank + size - 1) % size];
     if (size > 2) n = 2;
-    show_to(comm, ranks, n);
+    show_to(comm, ranks, n, NULL);
 }
 
 static void show_to_all(const trine_comm *comm) {
@@ -120,7 +132,7 @@ static void show_to_all(const trine_comm *comm) {
     if (!ranks) return;
     for (int i = 0; i < comm->size; i++)
         if (i != comm->rank) ranks[n++] = comm->members[i];
-    show_to(comm, ranks, n);
+    show_to(comm, ranks, n, NULL);
     free(ranks);
 }
 
@@ -138,6 +150,26 @@ static void settle(trine_comm *owner, const int ranks[2], const uint64_t calls[2
     if (!owner->world->leaves) show_to_all(owner);
 }
 
+static int member_of(const trine_comm *comm, int rank) {
+    int i = 0;
+    while (comm->members[i] != rank) i++;
+    return i;
+}
+
+/* What a sender remembers of the message that another rank waits for. */
+static void compare_message(trine_comm *comm, int source, const call_message *wanted) {
+    const call_trail *t = comm->trail;
+    int to = member_of(comm, source);
+    for (int i = 0; i < CALLS_SENT; i++) {
+        const call_message *m = &t->sent[i];
+        if (!m->known || m->member != to || m->number != wanted->number) continue;
+        if (shape_of(m->call) != shape_of(wanted->call))
+            settle(comm, (const int[]){comm->world->rank, source},
+                   (const uint64_t[]){m->call, wanted->call});
+        return;
+    }
+}
+
 /* Another rank's record of a group of this rank's. */
 static void compare(trine_comm *comm, int source, const record *r) {
     call_trail *t = comm->trail;
@@ -146,6 +178,8 @@ static void compare(trine_comm *comm, int source, const record *r) {
         t->found = r->found;
         return;
     }
+    if (r->wanted.known && r->wanted.member == comm->rank)
+        compare_message(comm, source, &r->wanted);
     uint64_t most = t->number > r->number ? t->number : r->number;
     uint64_t least = t->number > r->number ? r->number : t->number;
     for (uint64_t n = most > CALLS_KEPT ? most - CALLS_KEPT : 0; n < least; n++) {
@@ -183,7 +217,6 @@ void match_begin(trine_comm *comm) {
                                       XXH3_64bits(about, sizeof about));
     t->comm = comm;
     t->chain = t->context;
-    t->shown = UINT64_MAX;
 }
 
 trine_status match_usable(const trine_comm *comm) {
@@ -203,13 +236,38 @@ trine_status match_enter(trine_comm *comm, const comm_call *call) {
     return TRINE_OK;
 }
 
+/* A wait shows this rank's calls after MATCH_PATIENCE, and again whenever its time has doubled. */
+static bool is_time(call_trail *t, double waited) {
+    if (waited < MATCH_PATIENCE || (waited >= t->shown && waited < 2 * t->shown)) return false;
+    t->shown = waited;
+    return true;
+}
+
 trine_status match_wait(trine_comm *comm, double waited) {
     call_trail *t = comm->trail;
     TRY(match_usable(comm));
-    if (waited < MATCH_PATIENCE || t->shown == t->number) return TRINE_OK;
-    t->shown = t->number;
-    show_to_neighbours(t->comm);
+    if (is_time(t, waited)) show_to_neighbours(t->comm);
     return TRINE_OK;
+}
+
+trine_status match_wait_message(trine_comm *comm, const comm_request *r, double waited) {
+    const call_message wanted = {
+        .number = r->chain, .call = signature_of_message(r), .member = r->peer, .known = 1};
+    TRY(match_usable(comm));
+    if (is_time(comm->trail, waited)) show_to(comm, &comm->members[r->peer], 1, &wanted);
+    return TRINE_OK;
+}
+
+void match_sent(trine_comm *comm, const comm_request *r) {
+    call_trail *t = comm->trail;
+    if (t->sends % MATCH_LOOKS == MATCH_LOOKS - 1)
+        while (match_take(comm->world)) continue;
+    t->sent[t->sends++ % CALLS_SENT] = (call_message){
+        .number = r->chain, .call = signature_of_message(r), .member = r->peer, .known = 1};
+}
+
+uint64_t match_message_hash(const comm_request *r) {
+    return chained(r->chain, (uint64_t)r->count << 3 | (uint64_t)r->type);
 }
 
 static trine_status found(trine_comm *comm, const int members[2], const uint64_t calls[2]) {

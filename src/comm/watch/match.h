@@ -7,14 +7,14 @@
  *
  * Invariant: after a difference every call of the group is refused, and no data of a different call has been used.
  * A rank that does not wait in a call (the root of a short broadcast, a sender) finds the difference in a later one.
- * Cost: some instructions a call; a wait longer than MATCH_PATIENCE sends two messages of 200 bytes, and a look at the
- * watchdog's communicator every MATCH_LOOKS calls. */
+ * Cost: some instructions a call, a look at the watchdog's communicator every MATCH_LOOKS calls; a wait sends two
+ * messages of 250 bytes after MATCH_PATIENCE, and again whenever its time has doubled. */
 #ifndef TRINE_COMM_WATCH_MATCH_H
 #define TRINE_COMM_WATCH_MATCH_H
 
 #include "comm/group/group.h"
 
-/* Seconds after which a waiting rank shows its calls to its neighbours in the group. */
+/* Seconds after which a waiting rank shows its calls to its neighbours in the group, or to the sender of its message. */
 #define MATCH_PATIENCE 0.05
 #define MATCH_LOOKS    32
 /* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^16. */
@@ -26,8 +26,15 @@ void match_begin(trine_comm *comm);
  * TRINE_EAUDIT. */
 trine_status match_enter(trine_comm *comm, const comm_call *call);
 trine_status match_usable(const trine_comm *comm);
-/* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. */
+/* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. The second is for
+ * the wait for a message. */
 trine_status match_wait(trine_comm *comm, double waited);
+trine_status match_wait_message(trine_comm *comm, const comm_request *r, double waited);
+
+/* Remembers a message that is sent. */
+void match_sent(trine_comm *comm, const comm_request *r);
+/* Of its number, count and type: the same on both sides. Pure. */
+uint64_t match_message_hash(const comm_request *r);
 /* Whether two members (places in the group) make the same call, by the marks that they have sent: if not, informs all
  * ranks and raises TRINE_EAUDIT. */
 trine_status match_marks(trine_comm *comm, const int members[2], const call_mark marks[2]);

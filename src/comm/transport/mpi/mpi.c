@@ -4,7 +4,7 @@
  * Everything is sent as messages between two ranks, because their tags can tell calls apart: a
  * message of a collective carries as many bits of the chain of calls (watch/match.h) as MPI's tags
  * have, so that it matches only in the same call with the same arguments; a message of the user's
- * carries its number and type. Ranks whose calls differ wait for messages that do not come, and find
+ * carries those of its number, count and type. Ranks whose calls differ wait for messages that do not come, and find
  * out; MPI's own collectives would mix the data.
  *
  * All messages are bytes. A message that exceeds the message limit becomes one element of a derived
@@ -34,7 +34,6 @@
 
 /* The kinds above are the low bits of a tag. */
 #define TAG_KINDS 3
-#define TAG_TYPES 3 /* bits of a type */
 
 /* Up to this size a broadcast goes from the root to all; in larger groups along a tree, and from
  * CHAIN_FROM bytes along a chain in segments of CHAIN_BYTES. */
@@ -238,10 +237,9 @@ static int call_tag(const trine_comm *comm, int kind) {
     return chain_tag(comm, kind, comm->trail->chain);
 }
 
-/* A message's type, and as many bits of its number as there are. */
-static int message_tag(const trine_comm *comm, int kind, const comm_request *r, trine_dtype type) {
-    uint64_t numbers = (UINT64_C(1) << (state_of(comm)->tag_bits - TAG_TYPES)) - 1;
-    return (int)((r->chain & numbers) << TAG_TYPES | (uint64_t)type) << TAG_KINDS | kind;
+/* A message with another count or type must not match: MPI may write more than a buffer has. */
+static int message_tag(const trine_comm *comm, int kind, const comm_request *r) {
+    return chain_tag(comm, kind, match_message_hash(r));
 }
 
 static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
@@ -265,13 +263,13 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     return send_start(comm, buf, bytes, peer,
-                      message_tag(comm, TAG_MESSAGE, request, request->type), request);
+                      message_tag(comm, TAG_MESSAGE, request), request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     return recv_start(comm, buf, bytes, peer,
-                      message_tag(comm, TAG_MESSAGE, request, request->type), request);
+                      message_tag(comm, TAG_MESSAGE, request), request);
 }
 
 trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
@@ -286,13 +284,13 @@ trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int pee
 
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return send_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request, request->type),
+    return send_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request),
                       request);
 }
 
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request, request->type),
+    return recv_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request),
                       request);
 }
 
@@ -305,71 +303,35 @@ bool mpi_reaches_gpus(void) {
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
 
-static bool is_truncated(int code) {
-    int class = MPI_SUCCESS;
-    MPI_Error_class(code, &class);
-    return class == MPI_ERR_TRUNCATE;
-}
-
-/* The message is longer than expected, or has another type: raised with its count, or the status of MPI. */
-static trine_status refuse_message(trine_comm *comm, const comm_request *r, MPI_Count bytes,
-                                   trine_dtype type) {
-    return match_message(comm, r, (size_t)bytes / trine_dtype_bytes(type), type);
-}
-
-/* Whether the message that this receive waits for has come with another type. */
-static trine_status look_for_types(trine_comm *comm, const comm_request *r, int kind) {
-    for (int t = 0; trine_dtype_bytes((trine_dtype)t); t++) {
-        MPI_Status status;
-        MPI_Count bytes = 0;
-        int there = 0, tag = message_tag(comm, kind, r, (trine_dtype)t);
-        if (t == (int)r->type) continue;
-        TRY_MPI(MPI_Iprobe(r->peer, tag, state_of(comm)->comm, &there, &status));
-        if (!there) continue;
-        TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
-        return refuse_message(comm, r, bytes, (trine_dtype)t);
-    }
-    return TRINE_OK;
-}
-
+/* The error of a receive that has waited names the message that came instead. */
 static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Request *own,
-                                 MPI_Status *status, int kind) {
+                                 MPI_Status *status) {
     double waited = 0;
     for (unsigned polls = 1;; polls++) {
-        int done = 0, code = MPI_Test(own, &done, status);
-        if (code != MPI_SUCCESS && is_truncated(code)) return TRINE_OK;
-        TRY_MPI(code);
+        int done = 0;
+        TRY_MPI(MPI_Test(own, &done, status));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
             TRY(shm_advance(comm->world));
             sched_yield();
         }
         watchdog_polled(comm->world, polls, &waited);
-        TRY(match_wait(comm, waited));
-        if (waited > MATCH_PATIENCE && polls % SPINS == 0) TRY(look_for_types(comm, r, kind));
+        TRY(match_wait_message(comm, r, waited));
     }
 }
 
-static trine_status wait_received(trine_comm *comm, comm_request *request, size_t bytes, int kind) {
+static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
     MPI_Request own = handle_get(request);
-    MPI_Status status = {0};
+    MPI_Status status;
     MPI_Count received = 0;
-    trine_status outcome = poll_receive(comm, request, &own, &status, kind);
+    trine_status outcome = poll_receive(comm, request, &own, &status);
     comm->world->mpi_pending--;
     if (outcome != TRINE_OK) cancel_all(1, &own);
     TRY(outcome);
     TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
-    if ((uint64_t)received != bytes)
-        return refuse_message(comm, request, received, request->type);
-    return TRINE_OK;
-}
-
-static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    return wait_received(comm, request, bytes, TAG_MESSAGE);
-}
-
-trine_status mpi_gpu_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    return wait_received(comm, request, bytes, TAG_GPU);
+    size_t count = (size_t)received / trine_dtype_bytes(request->type);
+    return (uint64_t)received == bytes ? TRINE_OK
+                                       : match_message(comm, request, count, request->type);
 }
 
 /* ---- Posted messages ------------------------------------------------------------------------- */

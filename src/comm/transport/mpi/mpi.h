@@ -31,8 +31,6 @@ trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int p
                           comm_request *request);
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request);
-/* As the table's wait_received, for mpi_gpu_recv. */
-trine_status mpi_gpu_wait_received(trine_comm *comm, comm_request *request, size_t bytes);
 /* Whether MPI says that it is CUDA-aware: it sends from and receives in GPU memory. */
 bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */

@@ -256,7 +256,7 @@ static trine_status reached_wait(trine_comm *comm, comm_request *request) {
 
 static trine_status reached_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
     if (!request->device.direct) return staging_wait_received(comm, request, bytes);
-    return mpi_gpu_wait_received(comm, request, bytes);
+    return mpi_transport.wait_received(comm, request, bytes);
 }
 
 /* ---- Groups of one --------------------------------------------------------------------------- */
