@@ -65,6 +65,8 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) status = print_dry_run(&h, out);
@@ -108,6 +110,8 @@ static void draw(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) draw(&h, out);
@@ -117,6 +121,8 @@ trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
 }
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
@@ -131,6 +137,8 @@ static trine_status print_layers(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks));
     if (status == TRINE_OK) status = print_layers(&h, out);
@@ -173,6 +181,8 @@ static trine_status export_schedule(const rehearsal *h, const char *path) {
 }
 
 trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(path, "path");
     rehearsal h;
     trine_status status = rehearse(&h, config, ranks);
     if (status == TRINE_OK) status = export_schedule(&h, path);

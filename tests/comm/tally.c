@@ -162,10 +162,10 @@ static void shared_memory_counts_the_same(void **state) {
     for (trine_tally_kind kind = 0; kind < TRINE_TALLY_KINDS; kind++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             j.count = counts[c] - counts[c] % (size_t)size;
-            counted.messages = counted.barriers = 0;
+            counted.messages = 0;
             comm_tally_reset(j.comm);
             OK(run_kind(kind, &j));
-            assert_int_equal(counted.messages + counted.barriers, 0);
+            assert_int_equal(counted.messages, 0);
             if (kind == TRINE_TALLY_SEND || kind == TRINE_TALLY_RECV) continue;
             assert_int_equal(trine_comm_tally(j.comm, kind).bytes,
                              comm_bytes(kind, j.count, j.type, size, rank, j.root));

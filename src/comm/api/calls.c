@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #define CALL(...) (&(comm_call){__VA_ARGS__})
 
@@ -71,13 +72,26 @@ static trine_status check_call(const trine_comm *comm, const comm_call *call) {
     return check_peer(comm, call);
 }
 
-/* `needed`: whether this rank's buffer is used at all. */
-static trine_status check_buffer(const trine_comm *comm, const comm_call *call, const void *buf,
-                                 bool needed) {
-    return buf || !needed || !call->count ? TRINE_OK : refuse(comm, call, "a buffer is NULL");
+static bool has_one_buffer(trine_tally_kind kind) {
+    return kind == TRINE_TALLY_BROADCAST || is_message(kind);
+}
+
+/* A buffer of no elements may be NULL. */
+static trine_status refuse_null(const trine_comm *comm, const comm_call *call, const char *name) {
+    char function[32];
+    snprintf(function, sizeof function, "trine_%s", tally_kind_text(call->kind));
+    for (char *at = function; *at; at++)
+        if (*at == '-') *at = '_';
+    CHECK(!call->count, TRINE_EINVAL, "%s: %s is NULL (%zu elements over group %s of %d)", function,
+          name, call->count, comm_group_name(comm->group), comm->size);
+    return TRINE_OK;
 }
 
 /* ---- Entering -------------------------------------------------------------------------------- */
+
+static bool is_audited(const trine_comm *comm) {
+    return (comm->world->audit || comm->world->audit_wanted) && comm->size > 1;
+}
 
 /* After the checks, before the transport. */
 static trine_status enter(trine_comm *comm, const comm_call *call) {
@@ -85,7 +99,7 @@ static trine_status enter(trine_comm *comm, const comm_call *call) {
     watchdog_note(comm, call);
     TRY(match_usable(comm));
     if (!is_message(call->kind)) {
-        if (comm->world->audit && comm->size > 1) TRY(audit_compare(comm, call));
+        if (is_audited(comm)) TRY(audit_compare(comm, call));
         TRY(match_enter(comm, call));
     }
     tally_count(comm, call);
@@ -95,8 +109,8 @@ static trine_status enter(trine_comm *comm, const comm_call *call) {
 static trine_status begin(trine_comm *comm, const comm_call *call, const void *dst, bool dst_needed,
                           const void *src, bool src_needed) {
     TRY(check_call(comm, call));
-    TRY(check_buffer(comm, call, dst, dst_needed));
-    TRY(check_buffer(comm, call, src, src_needed));
+    if (!dst && dst_needed) TRY(refuse_null(comm, call, has_one_buffer(call->kind) ? "buf" : "dst"));
+    if (!src && src_needed) TRY(refuse_null(comm, call, "src"));
     return enter(comm, call);
 }
 
@@ -117,6 +131,7 @@ static size_t part_bytes(const trine_comm *comm, size_t count, trine_dtype type)
 
 trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
@@ -126,6 +141,7 @@ trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size
 
 trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, trine_reduction op, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_REDUCE, .count = count, .type = type, .op = op, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
@@ -135,6 +151,7 @@ trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t c
 
 trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                   trine_dtype type, trine_reduction op) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
@@ -144,6 +161,7 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 
 trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type,
                              int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_BROADCAST, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, buf, true, NULL, false));
@@ -153,6 +171,7 @@ trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dt
 
 trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                            trine_dtype type, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_SCATTER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, true, src, comm->rank == root));
@@ -162,6 +181,7 @@ trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t 
 
 trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_GATHER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
@@ -171,6 +191,7 @@ trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t c
 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_ALL_TO_ALL, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
@@ -179,6 +200,7 @@ trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size
 }
 
 trine_status trine_barrier(trine_comm *comm) {
+    CHECK_GIVEN(comm, "comm");
     TRY(enter(comm, CALL(.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER)));
     return outcome(comm, comm->transport->barrier(comm));
 }
@@ -226,6 +248,7 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
 
 trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
     if (!count) {
         TRY(begin(comm,
@@ -309,6 +332,7 @@ trine_status comm_wait(comm_request *request) {
 
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_SEND, .peer = peer)));
     TRY(comm_send_start(comm, buf, count, type, peer, &request));
@@ -316,6 +340,7 @@ trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_d
 }
 
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_RECV, .peer = peer)));
     TRY(comm_recv_start(comm, buf, count, type, peer, &request));

@@ -51,7 +51,7 @@ typedef struct comm_request {
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one comm between
  * the same two ranks match in the order in which they were started. In a group of one (at either end of the
  * pipeline) both do nothing, whatever the peer, and the request stays idle: schedules need no special case. The
- * request must be idle. Errors: TRINE_EINVAL, TRINE_EMPI; a receive whose message has a different length fails in
+ * request must be idle. Errors: TRINE_EINVAL, TRINE_EMPI; a receive whose message has another count or type fails in
  * comm_wait. Not collective (the peer makes the matching call). */
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                              int peer, comm_request *request);

@@ -282,6 +282,8 @@ static trine_status make_own(trine_mesh *mesh, size_t bytes, allocation **p) {
 }
 
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
+    CHECK_GIVEN(mesh, "mesh");
+    CHECK_GIVEN(p, "p");
     allocation *own;
     *p = NULL;
     trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
@@ -309,7 +311,7 @@ static void barrier_before_free(const trine_mesh *mesh) {
 
 void trine_mesh_free(trine_mesh *mesh, void **p) {
     allocation *own = mesh->allocations;
-    if (!*p) return;
+    if (!mesh || !p || !*p) return;
     barrier_before_free(mesh);
     while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
@@ -449,11 +451,13 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node) {
+    CHECK_GIVEN(mesh, "mesh");
+    CHECK_GIVEN(world, "world");
     return mesh_create(mesh, world, layout, ranks_per_node, mesh_needs_default(layout));
 }
 
 void trine_mesh_destroy(trine_mesh **mesh) {
-    trine_mesh *m = *mesh;
+    trine_mesh *m = mesh ? *mesh : NULL;
     if (!m) return;
     barrier_before_free(m);
     (void)comm_device_memory(m, NULL);
@@ -470,16 +474,16 @@ void trine_mesh_destroy(trine_mesh **mesh) {
 }
 
 trine_layout trine_mesh_layout(const trine_mesh *mesh) {
-    return mesh->layout;
+    return mesh ? mesh->layout : (trine_layout){0};
 }
 
 trine_coord trine_mesh_coord(const trine_mesh *mesh) {
-    return mesh->coord;
+    return mesh ? mesh->coord : (trine_coord){0};
 }
 
 trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group) {
     ASSERT(group >= 0 && group < TRINE_GROUPS);
-    return mesh->groups[group];
+    return mesh ? mesh->groups[group] : NULL;
 }
 
 int mesh_node_count(const trine_mesh *mesh) {

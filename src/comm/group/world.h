@@ -20,7 +20,8 @@ struct trine_world {
     int rank, size;
     bool finalise; /* we initialised MPI */
     bool watched;  /* has called watch_start */
-    bool audit;
+    bool audit;        /* the trainer's: comm_audit */
+    bool audit_wanted; /* the caller's: trine_world_audit */
     trine_transport choice; /* for groups that are made from now on */
     size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
