@@ -334,6 +334,7 @@ trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_d
                         int peer) {
     CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
+    if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_SEND, .peer = peer)));
     TRY(comm_send_start(comm, buf, count, type, peer, &request));
     return comm_wait(&request);
@@ -342,6 +343,7 @@ trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_d
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer) {
     CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
+    if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_RECV, .peer = peer)));
     TRY(comm_recv_start(comm, buf, count, type, peer, &request));
     return comm_wait(&request);

@@ -266,8 +266,8 @@ void match_sent(trine_comm *comm, const comm_request *r) {
         .number = r->chain, .call = signature_of_message(r), .member = r->peer, .known = 1};
 }
 
-uint64_t match_message_hash(const comm_request *r) {
-    return chained(r->chain, (uint64_t)r->count << 3 | (uint64_t)r->type);
+uint64_t match_message_hash(size_t count, trine_dtype type) {
+    return chained(0, (uint64_t)count << 3 | (uint64_t)type);
 }
 
 static trine_status found(trine_comm *comm, const int members[2], const uint64_t calls[2]) {

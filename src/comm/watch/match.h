@@ -33,8 +33,8 @@ trine_status match_wait_message(trine_comm *comm, const comm_request *r, double 
 
 /* Remembers a message that is sent. */
 void match_sent(trine_comm *comm, const comm_request *r);
-/* Of its number, count and type: the same on both sides. Pure. */
-uint64_t match_message_hash(const comm_request *r);
+/* Of its count and type, in the high bits. Pure. */
+uint64_t match_message_hash(size_t count, trine_dtype type);
 /* Whether two members (places in the group) make the same call, by the marks that they have sent: if not, informs all
  * ranks and raises TRINE_EAUDIT. */
 trine_status match_marks(trine_comm *comm, const int members[2], const call_mark marks[2]);

@@ -34,6 +34,7 @@
 
 /* The kinds above are the low bits of a tag. */
 #define TAG_KINDS 3
+#define TAG_NUMBERS 4 /* bits of a message's number, after these */
 
 /* Up to this size a broadcast goes from the root to all; in larger groups along a tree, and from
  * CHAIN_FROM bytes along a chain in segments of CHAIN_BYTES. */
@@ -237,9 +238,18 @@ static int call_tag(const trine_comm *comm, int kind) {
     return chain_tag(comm, kind, comm->trail->chain);
 }
 
-/* A message with another count or type must not match: MPI may write more than a buffer has. */
-static int message_tag(const trine_comm *comm, int kind, const comm_request *r) {
-    return chain_tag(comm, kind, match_message_hash(r));
+/* The lowest bits of a message's number, and a hash of its count and type: a message with others must
+ * not match, because MPI may write more than a buffer has. */
+static int message_tag(const trine_comm *comm, int kind, uint64_t number, size_t count,
+                       trine_dtype type) {
+    int numbers = TAG_NUMBERS, bits = state_of(comm)->tag_bits - numbers;
+    uint64_t shape = match_message_hash(count, type) >> (64 - bits);
+    uint64_t low = number & ((UINT64_C(1) << numbers) - 1);
+    return (int)(shape << numbers | low) << TAG_KINDS | kind;
+}
+
+static int tag_of(const comm_request *r, int kind) {
+    return message_tag(r->comm, kind, r->chain, r->count, r->type);
 }
 
 static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
@@ -263,13 +273,13 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     return send_start(comm, buf, bytes, peer,
-                      message_tag(comm, TAG_MESSAGE, request), request);
+                      tag_of(request, TAG_MESSAGE), request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
     return recv_start(comm, buf, bytes, peer,
-                      message_tag(comm, TAG_MESSAGE, request), request);
+                      tag_of(request, TAG_MESSAGE), request);
 }
 
 trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
@@ -284,13 +294,13 @@ trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int pee
 
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return send_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request),
+    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU),
                       request);
 }
 
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, message_tag(comm, TAG_GPU, request),
+    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU),
                       request);
 }
 
@@ -302,6 +312,29 @@ bool mpi_reaches_gpus(void) {
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------- */
+
+/* If the first message from this peer that matches no receive has the number of the one that is waited for,
+ * it is this message, with another count or type. (A message with another number is a later one, whose
+ * receive has not been posted.) */
+static trine_status look_for_other(trine_comm *comm, const comm_request *r) {
+    const int low = (1 << (TAG_KINDS + TAG_NUMBERS)) - 1;
+    MPI_Status status;
+    MPI_Count bytes = 0;
+    int there = 0;
+    TRY_MPI(MPI_Iprobe(r->peer, MPI_ANY_TAG, state_of(comm)->comm, &there, &status));
+    int kind = there ? status.MPI_TAG & ((1 << TAG_KINDS) - 1) : TAG_MESSAGE;
+    int own = tag_of(r, kind);
+    bool other = there && (kind == TAG_MESSAGE || kind == TAG_GPU) &&
+                 (status.MPI_TAG & low) == (own & low) && status.MPI_TAG != own;
+    if (!other) return TRINE_OK;
+    TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+    for (int t = 0; trine_dtype_bytes((trine_dtype)t); t++) {
+        size_t count = (size_t)bytes / trine_dtype_bytes((trine_dtype)t);
+        if (message_tag(comm, kind, r->chain, count, (trine_dtype)t) == status.MPI_TAG)
+            return match_message(comm, r, count, (trine_dtype)t);
+    }
+    return TRINE_OK;
+}
 
 /* The error of a receive that has waited names the message that came instead. */
 static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Request *own,
@@ -316,6 +349,7 @@ static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Re
             sched_yield();
         }
         watchdog_polled(comm->world, polls, &waited);
+        if (waited > MATCH_PATIENCE) TRY(look_for_other(comm, r));
         TRY(match_wait_message(comm, r, waited));
     }
 }
