@@ -133,7 +133,7 @@ static const kind kinds[] = {
     {"reduce-scatter", true, false, true, run_reduce_scatter_start},
     {"all-gather", false, false, true, run_all_gather_start},
 };
-#define KINDS ((int)(sizeof kinds / sizeof *kinds))
+#define KINDS   ((int)(sizeof kinds / sizeof *kinds))
 #define BARRIER 8
 
 /* A barrier has no count, type or root. */
@@ -223,8 +223,7 @@ static void run_case(const place *at, call a, call b, int odd, const char *what)
     memset(j.src, 1, BYTES);
     OK(trine_world_agree(harness_world, TRINE_OK));
     const call *own = trine_comm_rank(j.comm) == odd ? &b : &a;
-    trine_status first =
-        kinds[own->kind].run(j.comm, address(&j, j.dst), address(&j, j.src), own);
+    trine_status first = kinds[own->kind].run(j.comm, address(&j, j.dst), address(&j, j.src), own);
     bool found = refused(first, both, name);
     if (!found && !refused(trine_barrier(j.comm), both, name))
         fail_msg("%s: no error on rank %d", name, trine_comm_rank(j.comm));
@@ -355,10 +354,10 @@ static void found_later(void **state) {
 int main(int argc, char **argv) {
     full = getenv("TRINE_FULL") != NULL;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_messages),        cmocka_unit_test(over_windows),
-        cmocka_unit_test(over_plain_memory),    cmocka_unit_test(over_nodes),
-        cmocka_unit_test(over_nodes_staged),    cmocka_unit_test(over_device_messages),
-        cmocka_unit_test(over_device_memory),   cmocka_unit_test(messages),
+        cmocka_unit_test(over_messages),      cmocka_unit_test(over_windows),
+        cmocka_unit_test(over_plain_memory),  cmocka_unit_test(over_nodes),
+        cmocka_unit_test(over_nodes_staged),  cmocka_unit_test(over_device_messages),
+        cmocka_unit_test(over_device_memory), cmocka_unit_test(messages),
         cmocka_unit_test(found_later),
     };
     return HARNESS_RUN(argc, argv, tests);

@@ -66,7 +66,8 @@ static trine_status check_call(const trine_comm *comm, const comm_call *call) {
         return refuse(comm, call, "u8 only moves bytes and cannot be reduced");
     if (call->count > (size_t)PTRDIFF_MAX / element)
         return refuse(comm, call, "the buffer is larger than the address space");
-    if (call->count >= MATCH_COUNTS) return refuse(comm, call, "a call has less than 2^40 elements");
+    if (call->count >= MATCH_COUNTS)
+        return refuse(comm, call, "a call has less than 2^40 elements");
     if (is_split(call->kind) && call->count % (size_t)comm->size)
         return refuse(comm, call, "the count must be a multiple of the group's size");
     return check_peer(comm, call);
@@ -109,7 +110,8 @@ static trine_status enter(trine_comm *comm, const comm_call *call) {
 static trine_status begin(trine_comm *comm, const comm_call *call, const void *dst, bool dst_needed,
                           const void *src, bool src_needed) {
     TRY(check_call(comm, call));
-    if (!dst && dst_needed) TRY(refuse_null(comm, call, has_one_buffer(call->kind) ? "buf" : "dst"));
+    if (!dst && dst_needed)
+        TRY(refuse_null(comm, call, has_one_buffer(call->kind) ? "buf" : "dst"));
     if (!src && src_needed) TRY(refuse_null(comm, call, "src"));
     return enter(comm, call);
 }
@@ -166,7 +168,8 @@ trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dt
         CALL(.kind = TRINE_TALLY_BROADCAST, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, buf, true, NULL, false));
     if (!count) return comm->transport->barrier(comm);
-    return outcome(comm, comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root));
+    return outcome(comm,
+                   comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root));
 }
 
 trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -176,7 +179,8 @@ trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t 
         CALL(.kind = TRINE_TALLY_SCATTER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, true, src, comm->rank == root));
     if (!count) return comm->transport->barrier(comm);
-    return outcome(comm, comm->transport->scatter(comm, dst, src, part_bytes(comm, count, type), root));
+    return outcome(comm,
+                   comm->transport->scatter(comm, dst, src, part_bytes(comm, count, type), root));
 }
 
 trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -186,7 +190,8 @@ trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t c
         CALL(.kind = TRINE_TALLY_GATHER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
     if (!count) return comm->transport->barrier(comm);
-    return outcome(comm, comm->transport->gather(comm, dst, src, part_bytes(comm, count, type), root));
+    return outcome(comm,
+                   comm->transport->gather(comm, dst, src, part_bytes(comm, count, type), root));
 }
 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -196,7 +201,8 @@ trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size
         CALL(.kind = TRINE_TALLY_ALL_TO_ALL, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
     if (!count) return comm->transport->barrier(comm);
-    return outcome(comm, comm->transport->all_to_all(comm, dst, src, part_bytes(comm, count, type)));
+    return outcome(comm,
+                   comm->transport->all_to_all(comm, dst, src, part_bytes(comm, count, type)));
 }
 
 trine_status trine_barrier(trine_comm *comm) {
@@ -251,9 +257,8 @@ trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size
     CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
     if (!count) {
-        TRY(begin(comm,
-                  CALL(.kind = TRINE_TALLY_ALL_GATHER, .type = type, .peer = NO_PEER), dst, false,
-                  src, false));
+        TRY(begin(comm, CALL(.kind = TRINE_TALLY_ALL_GATHER, .type = type, .peer = NO_PEER), dst,
+                  false, src, false));
         return outcome(comm, comm->transport->barrier(comm));
     }
     TRY(start_gather(comm, dst, src, count, type, &request, true));
@@ -325,8 +330,8 @@ trine_status comm_wait(comm_request *request) {
                               .peer = request->peer),
                          request->call);
     if (request->kind == TRINE_TALLY_RECV)
-        return outcome(comm, comm->transport->wait_received(comm, request,
-                                              request->count * trine_dtype_bytes(request->type)));
+        return outcome(comm, comm->transport->wait_received(
+                                 comm, request, request->count * trine_dtype_bytes(request->type)));
     return outcome(comm, comm->transport->wait(comm, request));
 }
 

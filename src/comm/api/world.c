@@ -24,7 +24,8 @@ static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
     TRY_MPI(MPI_Initialized(&running));
     TRY_MPI(MPI_Finalized(&over));
     CHECK(!over, TRINE_EMPI,
-          "a world cannot be created after MPI_Finalize, and MPI cannot be started twice in a process; "
+          "a world cannot be created after MPI_Finalize, and MPI cannot be started twice in a "
+          "process; "
           "destroy the first world last, because that calls MPI_Finalize, or call MPI_Init and "
           "MPI_Finalize yourself");
     if (!running) {

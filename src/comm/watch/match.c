@@ -28,8 +28,9 @@ _Static_assert(TRINE_TALLY_KINDS <= 16, "a kind has four bits");
 _Static_assert(TRINE_F16 < 8, "a type has three bits");
 
 static uint64_t signature_of(const comm_call *call) {
-    return (uint64_t)call->kind | (uint64_t)call->type << 4 | (uint64_t)(call->op == TRINE_MAX) << 7 |
-           (uint64_t)(uint16_t)(call->peer + 1) << 8 | (uint64_t)call->count << 24;
+    return (uint64_t)call->kind | (uint64_t)call->type << 4 |
+           (uint64_t)(call->op == TRINE_MAX) << 7 | (uint64_t)(uint16_t)(call->peer + 1) << 8 |
+           (uint64_t)call->count << 24;
 }
 
 static comm_call call_of(uint64_t signature) {
@@ -285,8 +286,7 @@ trine_status match_marks(trine_comm *comm, const int members[2], const call_mark
 trine_status match_message(trine_comm *comm, const comm_request *r, size_t count,
                            trine_dtype type) {
     comm_call sent = {.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = comm->rank};
-    comm_call own = {
-        .kind = TRINE_TALLY_RECV, .count = r->count, .type = r->type, .peer = r->peer};
+    comm_call own = {.kind = TRINE_TALLY_RECV, .count = r->count, .type = r->type, .peer = r->peer};
     return found(comm, (const int[]){r->peer, comm->rank},
                  (const uint64_t[]){signature_of(&sent), signature_of(&own)});
 }

@@ -32,13 +32,11 @@
 #define TAG_STARTED 4
 #define TAG_GATHER  5
 
-/* The kinds above are the low bits of a tag. */
-#define TAG_KINDS 3
+#define TAG_KINDS   MPI_TAG_KINDS
 #define TAG_NUMBERS 4 /* bits of a message's number, after these */
 
-/* Up to this size a broadcast goes from the root to all; in larger groups along a tree, and from
- * CHAIN_FROM bytes along a chain in segments of CHAIN_BYTES. */
-#define FLAT_SIZE   4
+/* A broadcast of CHAIN_FROM bytes and more is sent along a chain, in segments of CHAIN_BYTES, except in
+ * small groups. */
 #define CHAIN_FROM  ((size_t)64 * 1024)
 #define CHAIN_BYTES ((size_t)32 * 1024)
 
@@ -46,13 +44,6 @@
 #define SPINS 64
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
-
-trine_status mpi_raise(int code, const char *file, int line, const char *func, const char *call) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    return status_raise(TRINE_EMPI, file, line, func, "%s: %s", call, text);
-}
 
 static mpi_state *state_of(const trine_comm *comm) {
     return comm->state;
@@ -272,14 +263,12 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return send_start(comm, buf, bytes, peer,
-                      tag_of(request, TAG_MESSAGE), request);
+    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return recv_start(comm, buf, bytes, peer,
-                      tag_of(request, TAG_MESSAGE), request);
+    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
 }
 
 trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
@@ -294,14 +283,12 @@ trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int pee
 
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU),
-                      request);
+    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
 }
 
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU),
-                      request);
+    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
 }
 
 /* Open MPI and MPICH have it; in a library without it the address is NULL. */
@@ -402,8 +389,7 @@ trine_status mpi_started_send(const comm_request *r, const void *buf, size_t byt
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->started_count < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, started_tag(r),
-                 &s->started[s->started_count++]);
+    return isend(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
 }
 
 trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer) {
@@ -411,8 +397,7 @@ trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, in
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->started_count < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, started_tag(r),
-                 &s->started[s->started_count++]);
+    return irecv(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
 }
 
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
@@ -488,39 +473,12 @@ static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void
     return TRINE_OK;
 }
 
-/* The root is rank 0 of these. */
-static int rank_after(const trine_comm *comm, int root, int place) {
-    return (root + place) % comm->size;
-}
-
-static int place_after(const trine_comm *comm, int root) {
-    return (comm->rank - root + comm->size) % comm->size;
-}
-
-/* A binomial tree; from the root to all in a small group. */
-static trine_status broadcast_tree(trine_comm *comm, void *buf, size_t bytes, int root) {
-    int place = place_after(comm, root), step = 1;
-    bool flat = comm->size <= FLAT_SIZE;
-    while (step < comm->size && !(place & step)) step <<= 1;
-    if (place) {
-        TRY(mpi_post_recv(comm, buf, bytes, rank_after(comm, root, flat ? 0 : place - step)));
-        TRY(mpi_flush(comm));
-    }
-    if (flat)
-        for (int to = 1; !place && to < comm->size; to++)
-            TRY(mpi_post_send(comm, buf, bytes, rank_after(comm, root, to)));
-    else
-        for (step >>= 1; step; step >>= 1)
-            if (place + step < comm->size)
-                TRY(mpi_post_send(comm, buf, bytes, rank_after(comm, root, place + step)));
-    return mpi_flush(comm);
-}
-
 /* A chain, a segment at a time: a rank receives one while it passes on the one before. */
 static trine_status broadcast_chain(trine_comm *comm, void *whole, size_t bytes, int root) {
-    int place = place_after(comm, root), tag = call_tag(comm, TAG_POSTED);
+    int place = (comm->rank - root + comm->size) % comm->size; /* the root is the first */
+    int from = (comm->rank - 1 + comm->size) % comm->size, to = (comm->rank + 1) % comm->size;
+    int tag = call_tag(comm, TAG_POSTED);
     char *buf = whole;
-    int from = rank_after(comm, root, place - 1 + comm->size), to = rank_after(comm, root, place + 1);
     MPI_Request in = MPI_REQUEST_NULL, out = MPI_REQUEST_NULL;
     for (size_t at = 0; at < bytes; at += CHAIN_BYTES) {
         size_t n = bytes - at < CHAIN_BYTES ? bytes - at : CHAIN_BYTES;
@@ -535,8 +493,8 @@ static trine_status broadcast_chain(trine_comm *comm, void *whole, size_t bytes,
 }
 
 static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
-    bool chain = comm->size > FLAT_SIZE && bytes >= CHAIN_FROM;
-    return (chain ? broadcast_chain : broadcast_tree)(comm, buf, bytes, root);
+    bool chain = comm->size > MPI_FLAT_SIZE && bytes >= CHAIN_FROM;
+    return (chain ? broadcast_chain : mpi_broadcast_tree)(comm, buf, bytes, root);
 }
 
 /* Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988). */
@@ -552,140 +510,7 @@ static trine_status mpi_barrier(trine_comm *comm) {
     return TRINE_OK;
 }
 
-static trine_status mpi_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
-                                int root) {
-    const char *parts = src;
-    if (comm->rank != root) {
-        TRY(mpi_post_recv(comm, dst, part, root));
-        return mpi_flush(comm);
-    }
-    for (int r = 0; r < comm->size; r++)
-        if (r != root) TRY(mpi_post_send(comm, parts + (size_t)r * part, part, r));
-    const char *own = parts + (size_t)root * part;
-    if (part && own != dst) memcpy(dst, own, part);
-    return mpi_flush(comm);
-}
-
-static trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, size_t part,
-                               int root) {
-    char *parts = dst;
-    if (comm->rank != root) {
-        TRY(mpi_post_send(comm, src, part, root));
-        return mpi_flush(comm);
-    }
-    for (int r = 0; r < comm->size; r++)
-        if (r != root) TRY(mpi_post_recv(comm, parts + (size_t)r * part, part, r));
-    char *own = parts + (size_t)root * part;
-    if (part && own != src) memcpy(own, src, part);
-    return mpi_flush(comm);
-}
-
-/* Exchanges `bytes` bytes at the start of src's parts: dst part j = rank j's. Starts with the
- * neighbours, so that not all ranks start with rank 0. */
-static trine_status exchange(trine_comm *comm, char *dst, size_t dst_part, const char *src,
-                             size_t src_part, size_t bytes) {
-    for (int k = 1; k < comm->size; k++) {
-        int to = (comm->rank + k) % comm->size;
-        int from = (comm->rank - k + comm->size) % comm->size;
-        TRY(mpi_post_recv(comm, dst + (size_t)from * dst_part, bytes, from));
-        TRY(mpi_post_send(comm, src + (size_t)to * src_part, bytes, to));
-    }
-    return mpi_flush(comm);
-}
-
-/* In place: incoming data waits in the scratch until the data it replaces has been sent. */
-static trine_status swap_parts(trine_comm *comm, char *buf, size_t part) {
-    char *scratch = comm->world->scratch;
-    size_t step = comm_scratch_bytes(comm->world->size) / (size_t)comm->size;
-    for (size_t at = 0; at < part; at += step) {
-        size_t bytes = part - at < step ? part - at : step;
-        TRY(exchange(comm, scratch, step, buf + at, part, bytes));
-        for (size_t r = 0; r < (size_t)comm->size; r++)
-            if ((int)r != comm->rank) memcpy(buf + r * part + at, scratch + r * step, bytes);
-    }
-    return TRINE_OK;
-}
-
-static trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
-    size_t own = (size_t)comm->rank * part;
-    if (!part) return TRINE_OK;
-    if (dst == src) return swap_parts(comm, dst, part);
-    memcpy((char *)dst + own, (const char *)src + own, part);
-    return exchange(comm, dst, part, src, part, part);
-}
-
-/* ---- Communicators --------------------------------------------------------------------------- */
-
-/* Bits of a tag above its kind; MPI promises 15 - TAG_KINDS. */
-static int tag_bits(MPI_Comm comm) {
-    int *most = NULL, there = 0, bits = 0;
-    MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &there);
-    int all = there ? *most : 32767;
-    while (bits < 30 && (all >> bits) >= 1 && (1 << (bits + 1)) - 1 <= all) bits++;
-    return bits - TAG_KINDS;
-}
-
-/* Takes ownership of `comm`, also on failure. */
-static trine_status state_create(void **state, MPI_Comm comm) {
-    int size = 0;
-    TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    TRY_MPI(MPI_Comm_size(comm, &size));
-    mpi_state *s = calloc(1, sizeof *s);
-    if (!s) MPI_Comm_free(&comm);
-    CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
-    s->comm = comm;
-    s->tag_bits = tag_bits(comm);
-    s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
-    s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
-    s->started = calloc(2 * (size_t)size, sizeof *s->started);
-    *state = s;
-    if (s->requests && s->statuses && s->started) return TRINE_OK;
-    mpi_free(state);
-    return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
-}
-
-trine_status mpi_duplicate(void **state) {
-    MPI_Comm comm;
-    TRY_MPI_BLOCKING(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    return state_create(state, comm);
-}
-
-trine_status mpi_split(trine_world *world, int color, void **state) {
-    *state = NULL;
-    if (world->size == 1) return TRINE_OK;
-    MPI_Comm comm;
-    TRY_MPI_BLOCKING(MPI_Comm_split(state_of(world->comm)->comm, color < 0 ? MPI_UNDEFINED : color,
-                                    world->rank, &comm));
-    return comm == MPI_COMM_NULL ? TRINE_OK : state_create(state, comm);
-}
-
-trine_status mpi_node_leader(trine_world *world, int *leader) {
-    *leader = world->rank;
-    if (world->size == 1) return TRINE_OK;
-    MPI_Comm node;
-    TRY_MPI_BLOCKING(MPI_Comm_split_type(state_of(world->comm)->comm, MPI_COMM_TYPE_SHARED,
-                                         world->rank, MPI_INFO_NULL, &node));
-    TRY_MPI_BLOCKING(MPI_Bcast(leader, 1, MPI_INT, 0, node));
-    TRY_MPI_BLOCKING(MPI_Comm_free(&node));
-    return TRINE_OK;
-}
-
-void mpi_free(void **state) {
-    mpi_state *s = *state;
-    if (!s) return;
-    watch_enter("MPI_Comm_free");
-    MPI_Comm_free(&s->comm);
-    watch_leave();
-    for (struct mpi_exchange *next; s->exchanges; s->exchanges = next) {
-        next = s->exchanges->next;
-        free(s->exchanges);
-    }
-    free(s->requests);
-    free(s->statuses);
-    free(s->started);
-    free(s);
-    *state = NULL;
-}
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static void mpi_destroy(trine_comm *comm) {
     mpi_free(&comm->state);

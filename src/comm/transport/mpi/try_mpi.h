@@ -30,6 +30,8 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
             return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
     } while (0)
 
+#define MPI_TAG_KINDS 3 /* bits of a tag for the kind of message */
+
 /* The messages of a gather in progress. */
 struct mpi_exchange {
     struct mpi_exchange *next; /* in the list of those that are free */
