@@ -227,7 +227,8 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
     if (!is_message(call->kind)) return;
     size_t to = call->kind == TRINE_TALLY_SEND ? 0 : (size_t)comm->size;
     request->chain = comm->messages[to + (size_t)call->peer]++;
-    if (call->kind == TRINE_TALLY_SEND) match_sent(comm, request);
+    /* In shared memory the receiver sees count and type of each message. */
+    if (call->kind == TRINE_TALLY_SEND && !comm->shm) match_sent(comm, request);
 }
 
 /* If the start fails, the request is idle. */

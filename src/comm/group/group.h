@@ -43,12 +43,12 @@ typedef struct {
     uint64_t number; /* of collectives */
     uint64_t chain;  /* a hash of all their signatures: the same on all ranks, or their calls differ */
     call_mark last;
+    call_difference found;
     uint64_t kept[CALLS_KEPT]; /* the last signatures: that of collective n at n % CALLS_KEPT */
     uint64_t context; /* of the group, the same on its ranks and in no other group of the world */
     call_message sent[CALLS_SENT]; /* the last ones */
     uint64_t sends;
     double shown; /* seconds of a wait at which it last showed this to other ranks */
-    call_difference found;
     trine_comm *comm; /* the group */
 } call_trail;
 
