@@ -70,7 +70,7 @@ static void describe(const trine_comm *comm, int rank, uint64_t signature, char 
              comm_dtype_text(call.type), call.op == TRINE_MAX ? " (max)" : "", more);
 }
 
-static trine_status raise_found(const trine_comm *comm) {
+trine_status match_refuse(const trine_comm *comm) {
     const call_difference *d = &comm->trail->found;
     char text[2][512];
     if (d->unexplained)
@@ -220,10 +220,6 @@ void match_begin(trine_comm *comm) {
     t->chain = t->context;
 }
 
-trine_status match_usable(const trine_comm *comm) {
-    return comm->trail->found.known ? raise_found(comm) : TRINE_OK;
-}
-
 trine_status match_enter(trine_comm *comm, const comm_call *call) {
     call_trail *t = comm->trail;
     if (comm->size == 1) return TRINE_OK;
@@ -274,7 +270,7 @@ uint64_t match_message_hash(size_t count, trine_dtype type) {
 static trine_status found(trine_comm *comm, const int members[2], const uint64_t calls[2]) {
     const int ranks[2] = {comm->members[members[0]], comm->members[members[1]]};
     settle(comm->trail->comm, ranks, calls);
-    return raise_found(comm);
+    return match_refuse(comm);
 }
 
 trine_status match_marks(trine_comm *comm, const int members[2], const call_mark marks[2]) {
@@ -298,5 +294,5 @@ trine_status match_differs(trine_comm *comm) {
     for (double left = GRACE; left > 0 && !t->found.known; left -= watch_step(&last))
         if (!match_take(comm->world)) watch_nap(0.001);
     if (!t->found.known) t->found = (call_difference){.known = 1, .unexplained = 1};
-    return raise_found(comm);
+    return match_refuse(comm);
 }

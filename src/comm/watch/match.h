@@ -25,7 +25,10 @@ void match_begin(trine_comm *comm);
 /* Adds a collective to the group's chain, or refuses any call of a group in which a difference was found. Errors:
  * TRINE_EAUDIT. */
 trine_status match_enter(trine_comm *comm, const comm_call *call);
-trine_status match_usable(const trine_comm *comm);
+trine_status match_refuse(const trine_comm *comm);
+static inline trine_status match_usable(const trine_comm *comm) {
+    return comm->trail->found.known ? match_refuse(comm) : TRINE_OK;
+}
 /* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. The second is for
  * the wait for a message. */
 trine_status match_wait(trine_comm *comm, double waited);
