@@ -8,7 +8,10 @@
  * every rank of group G must make the call, in the same order, with the same sizes; "not
  * collective" functions may be called by any rank alone. `count` is elements, `bytes` is bytes.
  * What a create function returns is owned by the caller and released by the matching destroy, which
- * sets the caller's pointer to NULL. Nothing here is safe to call from two threads at once. */
+ * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer is
+ * TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment allows
+ * it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or NULL for
+ * NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. Nothing here is safe to call from two threads at once. */
 #ifndef TRINE_H
 #define TRINE_H
 

@@ -121,7 +121,8 @@ typedef enum {
 
 /* Joins the job: initialises MPI, unless the caller has, and determines the number of ranks. A
  * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
- * by the caller. Errors: TRINE_EMPI, TRINE_ENOMEM. Collective over: all processes of the job. */
+ * by the caller. Errors: TRINE_EMPI, also after MPI_Finalize, which trine_world_destroy calls if this function has
+ * initialised MPI; TRINE_ENOMEM. Collective over: all processes of the job. */
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 
 /* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
@@ -167,6 +168,14 @@ typedef enum {
 
 /* Not collective, but every rank must set the same transport before it creates a mesh. */
 void trine_world_transport(trine_world *world, trine_transport transport);
+
+/* Audit mode, off at first: before each collective its kind, count, type, operation and root are compared over its
+ * group, and a difference is TRINE_EAUDIT on every rank, with both ranks and both calls, before anything is sent; the
+ * group can be used afterwards. It costs a small all-gather for each collective. It is for all groups of the world, those
+ * that exist and those that are made later; a trainer's own setting (trine_parallel) comes in addition. Without audit
+ * calls are compared, too, with the exceptions stated at "Collectives". Errors: TRINE_EAUDIT if the ranks pass different
+ * values, which changes nothing; those of a collective. Collective over: world. */
+trine_status trine_world_audit(trine_world *world, bool on);
 
 /* Propagates a failure to all ranks: returns TRINE_OK if every rank passes TRINE_OK, else the status
  * of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a fault seen
@@ -249,7 +258,16 @@ const char *trine_comm_transport(const trine_comm *comm);
  * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., for every size, so that results
  * depend bitwise neither on the message size nor on the transport; u8 is for moving bytes and has no
  * reductions.
- * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT under audit. A wait longer than the world's
+ *
+ * The ranks' calls are compared always: if kind, count, type, operation or root differ, every rank gets TRINE_EAUDIT
+ * with two of the ranks and their calls, no rank uses the data of a different call or writes beyond its buffer, and
+ * every later call on the group is refused with the same error. A rank that need not wait for others (the root of a
+ * broadcast or scatter, the other ranks of a reduce or gather, a sender) may get the error from one of its next calls
+ * instead; until it makes one, the others report it or, if it never does, abort after the timeout. Only audit
+ * (trine_world_audit) compares calls on device memory that NCCL moves, before they are made, and leaves the group
+ * usable. A hash of the calls is compared, of 32 bits in shared memory and 12 to 28 in MPI's tags: a difference is
+ * missed with a probability of 2^-32, or 2^-12 with an MPI that has no larger tags than the standard requires.
+ * Errors: TRINE_EINVAL, TRINE_EMPI, TRINE_EAUDIT. A wait longer than the world's
  * timeout aborts the job. Collective over: comm. */
 
 /* dst (count) = sum or max over ranks of src (count), on every rank. In place: dst == src. */
@@ -280,8 +298,9 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type);
 /* Point-to-point within the group; messages between two ranks arrive in order. peer must differ from
- * this rank. send and recv of a message must have the same count and type: a message of another length
- * is TRINE_EMPI in recv. Not collective: the peer makes the matching call. */
+ * this rank. send and recv of a message must have the same count and type: if not, recv is TRINE_EAUDIT with both, and
+ * the group cannot be used any more, which the sender learns as above. Not collective: the peer makes the matching
+ * call. */
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer);
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);

@@ -64,6 +64,10 @@ __attribute__((noreturn)) void status_assert_failed(const char *file, int line,
         if (!(condition)) return RAISE((status), __VA_ARGS__);                                     \
     } while (0)
 
+/* For a pointer that a public function needs; `name` is the argument's in the header. */
+#define CHECK_GIVEN(pointer, name)                                                                 \
+    CHECK((pointer) != NULL, TRINE_EINVAL, "%s: %s is NULL", __func__, name)
+
 #define ASSERT(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) status_assert_failed(__FILE__, __LINE__, #condition);                    \

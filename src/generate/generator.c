@@ -210,6 +210,10 @@ static trine_status begin(trine_generator **g, trine_world *world,
 trine_status trine_generator_create(trine_generator **generator, trine_world *world,
                                     const char *path, const trine_generate_config *config,
                                     FILE *out) {
+    CHECK_GIVEN(generator, "generator");
+    CHECK_GIVEN(world, "world");
+    CHECK_GIVEN(path, "path");
+    CHECK_GIVEN(config, "config");
     trine_status status = begin(generator, world, config);
     if (status == TRINE_OK) status = open_and_load(*generator, path, out);
     if (status != TRINE_OK) trine_generator_destroy(generator);
@@ -229,7 +233,7 @@ trine_status generator_create_random(trine_generator **generator, trine_world *w
 }
 
 void trine_generator_destroy(trine_generator **generator) {
-    trine_generator *g = *generator;
+    trine_generator *g = generator ? *generator : NULL;
     if (!g) return;
     generate_memory_destroy(g);
     if (g->dev) device_close(&g->dev);
@@ -242,22 +246,23 @@ void trine_generator_destroy(trine_generator **generator) {
 /* ---- Queries ---- */
 
 const trine_model *trine_generator_model(const trine_generator *g) {
-    return &g->model;
+    return g ? &g->model : NULL;
 }
 
 const char *trine_generator_path(const trine_generator *g) {
-    return g->path ? g->path : "";
+    return g && g->path ? g->path : "";
 }
 
 int trine_generator_seq_length(const trine_generator *g) {
-    return g->seq_length;
+    return g ? g->seq_length : 0;
 }
 
 int64_t trine_generator_length(const trine_generator *g) {
-    return g->total;
+    return g ? g->total : 0;
 }
 
 void trine_generator_reset(trine_generator *g) {
+    if (!g) return;
     g->length = 0;
     g->total = 0;
 }

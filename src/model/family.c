@@ -51,6 +51,7 @@ trine_status family_check(const trine_family *family) {
 }
 
 trine_status trine_family_add(const trine_family *family) {
+    CHECK_GIVEN(family, "family");
     TRY(family_check(family));
     for (int n = 0; n < count; n++)
         if (families[n] == family) return TRINE_OK;

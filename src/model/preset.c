@@ -34,6 +34,8 @@ typedef struct {
 static const preset presets[] = {PRESET_LIST(PRESET)};
 
 trine_status trine_model_preset(trine_model *model, const char *name) {
+    CHECK_GIVEN(model, "model");
+    CHECK_GIVEN(name, "name");
     char known[600];
     size_t used = 0;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {

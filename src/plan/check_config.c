@@ -568,6 +568,7 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
 }
 
 trine_status trine_config_check(trine_config *config, int ranks) {
+    CHECK_GIVEN(config, "config");
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     fill_in(&c, ranks);

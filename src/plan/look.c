@@ -86,6 +86,8 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks, true));
     if (status == TRINE_OK) status = print_dry_run(&h, out);
@@ -129,6 +131,8 @@ static void draw(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) draw(&h, out);
@@ -138,6 +142,8 @@ trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
 }
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
@@ -152,6 +158,8 @@ static trine_status print_layers(const rehearsal *h, FILE *out) {
 }
 
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(out, "out");
     rehearsal h;
     trine_status status = status_user(rehearse(&h, config, ranks, false));
     if (status == TRINE_OK) status = print_layers(&h, out);
@@ -194,6 +202,8 @@ static trine_status export_schedule(const rehearsal *h, const char *path) {
 }
 
 trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path) {
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(path, "path");
     rehearsal h;
     trine_status status = rehearse(&h, config, ranks, false);
     if (status == TRINE_OK) status = export_schedule(&h, path);

@@ -105,6 +105,9 @@ static trine_status set_up(trine_linear *l) {
 
 trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
                                  const trine_linear_config *config) {
+    CHECK_GIVEN(linear, "linear");
+    CHECK_GIVEN(tp, "tp");
+    CHECK_GIVEN(config, "config");
     *linear = NULL;
     TRY(check_config(config, trine_comm_size(tp)));
     trine_linear *l = calloc(1, sizeof *l);
@@ -121,7 +124,7 @@ trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
 }
 
 void trine_linear_destroy(trine_linear **linear) {
-    trine_linear *l = *linear;
+    trine_linear *l = linear ? *linear : NULL;
     if (!l) return;
     if (l->memory) device_free(l->tp.dev, l->memory, l->bytes);
     device_close(&l->tp.dev);
@@ -130,7 +133,7 @@ void trine_linear_destroy(trine_linear **linear) {
 }
 
 trine_linear_shard trine_linear_local(const trine_linear *linear) {
-    return linear->local;
+    return linear ? linear->local : (trine_linear_shard){0};
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -200,11 +203,13 @@ static trine_status row_backward(trine_linear *l, float *dx, const float *dy, si
 }
 
 trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x, size_t rows) {
+    CHECK_GIVEN(linear, "linear");
+    CHECK_GIVEN(y, "y");
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows <= l->config.max_rows, TRINE_EINVAL,
           "%zu rows are out of range; this linear layer accepts 1 to %zu", rows,
           l->config.max_rows);
-    CHECK(x || l->rank != 0, TRINE_EINVAL, "x must not be NULL on tp rank 0");
+    if (l->rank == 0) CHECK_GIVEN(x, "x");
     l->rows = 0;
     if (l->config.split == TRINE_COLUMN) TRY(column_forward(l, y, x, rows));
     if (l->config.split == TRINE_ROW) TRY(row_forward(l, y, x, rows));
@@ -213,11 +218,13 @@ trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x
 }
 
 trine_status trine_linear_backward(trine_linear *linear, float *dx, const float *dy, size_t rows) {
+    CHECK_GIVEN(linear, "linear");
+    CHECK_GIVEN(dy, "dy");
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows == l->rows, TRINE_EINVAL,
           "backward of %zu rows does not match the preceding forward call, which kept %zu", rows,
           l->rows);
-    CHECK(dx || l->rank != 0, TRINE_EINVAL, "dx must not be NULL on tp rank 0");
+    if (l->rank == 0) CHECK_GIVEN(dx, "dx");
     l->rows = 0;
     if (l->config.split == TRINE_COLUMN) TRY(column_backward(l, dx, dy, rows));
     if (l->config.split == TRINE_ROW) TRY(row_backward(l, dx, dy, rows));

@@ -19,6 +19,8 @@ static void print_data(const trine_trainer *t, FILE *out) {
 }
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(out, "out");
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
     report r = {.config = &t->config,
                 .stages = t->stages,

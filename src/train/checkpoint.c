@@ -297,6 +297,8 @@ static trine_status check_request(const trine_checkpoint *c) {
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(c, "c");
     char token[FILE_TOKEN];
     TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
@@ -317,6 +319,8 @@ static trine_status prepare(const trine_trainer *t, shard_set *p, char **config)
 }
 
 trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(c, "c");
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     char *config = NULL;
     shard_set p;
@@ -389,6 +393,9 @@ static trine_status check_stop(trine_trainer *t, const trine_checkpoint *c, cons
 
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(c, "c");
+    CHECK_GIVEN(stop, "stop");
     TRY(check_stop(t, c, "after", out, stop));
     bool last = *stop || t->steps == t->config.train_iters;
     bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
@@ -400,6 +407,10 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
 
 trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                     double *loss, bool *stop) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(c, "c");
+    CHECK_GIVEN(loss, "loss");
+    CHECK_GIVEN(stop, "stop");
     double sum = 0;
     *stop = false;
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {

@@ -444,10 +444,15 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
 }
 
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {
+    CHECK_GIVEN(argv, "argv");
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(run, "run");
     return status_user(parse(argc, argv, config, run));
 }
 
 trine_status trine_usage(const char *program, FILE *out) {
+    CHECK_GIVEN(program, "program");
+    CHECK_GIVEN(out, "out");
     option rows[CLI_ROWS];
     trine_config config = trine_config_default();
     trine_run run = default_run();

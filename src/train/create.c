@@ -171,6 +171,9 @@ static trine_status setup(trine_trainer *t) {
 
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config) {
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(world, "world");
+    CHECK_GIVEN(config, "config");
     *trainer = NULL;
     output_limits_are_errors();
     trine_trainer *t = calloc(1, sizeof *t);
@@ -191,7 +194,7 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
 }
 
 void trine_trainer_destroy(trine_trainer **trainer) {
-    trine_trainer *t = *trainer;
+    trine_trainer *t = trainer ? *trainer : NULL;
     if (!t) return;
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);

@@ -38,6 +38,9 @@ static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) 
 
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
                               double peak_tflops) {
+    CHECK_GIVEN(log, "log");
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(out, "out");
     trine_log *l = *log = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for a log");
     l->trainer = trainer;
@@ -59,7 +62,7 @@ static void clear_bar(trine_log *l) {
 }
 
 void trine_log_destroy(trine_log **log) {
-    trine_log *l = *log;
+    trine_log *l = log ? *log : NULL;
     if (!l) return;
     clear_bar(l);
     if (l->trainer->log == l->file.out) l->trainer->log = NULL;
@@ -93,6 +96,8 @@ static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool c
 }
 
 trine_status trine_log_has_val(const trine_log *l, bool *has) {
+    CHECK_GIVEN(l, "log");
+    CHECK_GIVEN(has, "has");
     int64_t found = l->file.has_val;
     TRY(trine_all_reduce(trine_mesh_group(l->trainer->mesh, TRINE_WORLD), &found, &found, 1,
                          TRINE_I64, TRINE_MAX));
@@ -101,6 +106,7 @@ trine_status trine_log_has_val(const trine_log *l, bool *has) {
 }
 
 trine_status trine_log_check(const trine_log *l) {
+    CHECK_GIVEN(l, "log");
     return status_user(log_file_check(&l->file));
 }
 
@@ -189,6 +195,8 @@ static void print_bar(trine_log *l, int64_t step) {
 }
 
 trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) {
+    CHECK_GIVEN(l, "log");
+    CHECK_GIVEN(m, "metrics");
     l->tokens += m->tokens;
     l->recent = l->recent > 0 ? 0.9 * l->recent + 0.1 * m->seconds : m->seconds;
     if (!l->writes) return TRINE_OK;
@@ -203,6 +211,7 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
 }
 
 trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
+    CHECK_GIVEN(l, "log");
     if (!l->writes) return TRINE_OK;
     clear_bar(l);
     c_fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",

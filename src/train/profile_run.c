@@ -29,6 +29,7 @@ static trine_status start(trine_trainer *t, int skip, const char *path) {
 }
 
 trine_status trine_trainer_profile_start(trine_trainer *t, int skip, const char *path) {
+    CHECK_GIVEN(t, "trainer");
     profile_destroy(&t->profile);
     trine_status status = trine_world_agree(t->world, start(t, skip, path));
     if (status != TRINE_OK) profile_destroy(&t->profile);
@@ -77,6 +78,8 @@ static trine_status gather(trine_trainer *t, const profile_summary *s, profile_r
 }
 
 trine_status trine_trainer_profile(trine_trainer *t, FILE *out) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(out, "out");
     CHECK(t->profile, TRINE_EINVAL, "no profile was started");
     if (!t->profile->steps) {
         if (trine_world_rank(t->world) == 0)

@@ -53,6 +53,8 @@ static trine_status list_run(alike_list *list, const trine_run *run) {
 }
 
 trine_status trine_run_agree(trine_world *world, const trine_run *run) {
+    CHECK_GIVEN(world, "world");
+    CHECK_GIVEN(run, "run");
     alike_list list;
     return agree(world, list_run(&list, run), &list);
 }

@@ -10,11 +10,11 @@ bool trainer_has_file(const trine_trainer *t, const char *path) {
 }
 
 const trine_config *trine_trainer_config(const trine_trainer *trainer) {
-    return &trainer->config;
+    return trainer ? &trainer->config : NULL;
 }
 
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer) {
-    return trainer->mesh;
+    return trainer ? trainer->mesh : NULL;
 }
 
 /* ---- Steps ---- */
@@ -92,6 +92,8 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
 }
 
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(metrics, "metrics");
     uint64_t start = clock_ns();
     step_io step = make_step(t, &t->train, t->samples);
     double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
@@ -119,6 +121,8 @@ trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
 }
 
 trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(loss, "loss");
     double sum = 0;
     for (int i = 0; i < t->config.eval_iters; i++) TRY(trainer_eval_batch(t, i, &sum));
     *loss = sum / t->config.eval_iters;

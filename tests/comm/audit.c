@@ -145,12 +145,38 @@ static void a_bit_of_a_half(void **state) {
     end(&mesh);
 }
 
+/* The public switch: for groups that exist and for later ones. A refused call leaves the group usable. */
+static void for_any_program(void **state) {
+    (void)state;
+    trine_mesh *mesh[2];
+    trine_layout all_dp = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
+    float x[9] = {0};
+    REFUSED(trine_world_audit(harness_world, is_last()), TRINE_EAUDIT, "trine_world_audit: rank");
+    OK(trine_mesh_create(&mesh[0], harness_world, all_dp, 0));
+    OK(trine_world_audit(harness_world, true));
+    OK(trine_mesh_create(&mesh[1], harness_world, all_dp, 0));
+    for (int i = 0; i < 2; i++) {
+        trine_comm *comm = trine_mesh_group(mesh[i], TRINE_DP);
+        REFUSED(trine_all_reduce(comm, x, x, is_last() ? 9 : 8, TRINE_F32, TRINE_SUM), TRINE_EAUDIT,
+                "calls all-reduce of 9 f32");
+        OK(trine_all_reduce(comm, x, x, 8, TRINE_F32, TRINE_SUM));
+    }
+    OK(trine_world_audit(harness_world, false));
+    trine_comm *comm = trine_mesh_group(mesh[0], TRINE_DP);
+    for (int i = 0; i < 2; i++)
+        REFUSED(trine_all_reduce(comm, x, x, is_last() ? 9 : 8, TRINE_F32, TRINE_SUM), TRINE_EAUDIT,
+                "the group cannot be used");
+    OK(trine_barrier(trine_mesh_group(mesh[1], TRINE_DP)));
+    for (int i = 0; i < 2; i++) trine_mesh_destroy(&mesh[i]);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_calls_pass),    cmocka_unit_test(other_count),
         cmocka_unit_test(other_kind_and_type), cmocka_unit_test(other_root_and_reduction),
         cmocka_unit_test(other_position),      cmocka_unit_test(replicas),
-        cmocka_unit_test(other_half),          cmocka_unit_test(a_bit_of_a_half),
+        cmocka_unit_test(for_any_program),     cmocka_unit_test(other_half),
+        cmocka_unit_test(a_bit_of_a_half),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -101,6 +101,7 @@ static const row rows[] = {
     {"keep", "1", JOB, "--save folder", NULL},
     {"load", "folder", JOB, NULL, NULL},
     {"load-weights-only", "", JOB, "--load folder", NULL},
+    {"pretrained-checkpoint", "folder", JOB, "--load auto --save folder", NULL},
     {"max-minutes", "1", JOB, "--save folder", NULL},
     {"data-path", "other.bin", JOB, NULL, NULL},
     {"val-data-path", "DATA", SEEN, NULL, NULL},

@@ -5,11 +5,13 @@
 #include "comm/reduce/started.h"
 #include "comm/transport/shm/shm.h"
 #include "comm/watch/audit.h"
+#include "comm/watch/match.h"
 #include "comm/watch/tally.h"
 #include "comm/watch/watchdog.h"
 #include "base/status.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #define CALL(...) (&(comm_call){__VA_ARGS__})
 
@@ -64,25 +66,43 @@ static trine_status check_call(const trine_comm *comm, const comm_call *call) {
         return refuse(comm, call, "u8 only moves bytes and cannot be reduced");
     if (call->count > (size_t)PTRDIFF_MAX / element)
         return refuse(comm, call, "the buffer is larger than the address space");
+    if (call->count >= MATCH_COUNTS)
+        return refuse(comm, call, "a call has less than 2^40 elements");
     if (is_split(call->kind) && call->count % (size_t)comm->size)
         return refuse(comm, call, "the count must be a multiple of the group's size");
     return check_peer(comm, call);
 }
 
-/* `needed`: whether this rank's buffer is used at all. */
-static trine_status check_buffer(const trine_comm *comm, const comm_call *call, const void *buf,
-                                 bool needed) {
-    return buf || !needed || !call->count ? TRINE_OK : refuse(comm, call, "a buffer is NULL");
+static bool has_one_buffer(trine_tally_kind kind) {
+    return kind == TRINE_TALLY_BROADCAST || is_message(kind);
+}
+
+/* A buffer of no elements may be NULL. */
+static trine_status refuse_null(const trine_comm *comm, const comm_call *call, const char *name) {
+    char function[32];
+    snprintf(function, sizeof function, "trine_%s", tally_kind_text(call->kind));
+    for (char *at = function; *at; at++)
+        if (*at == '-') *at = '_';
+    CHECK(!call->count, TRINE_EINVAL, "%s: %s is NULL (%zu elements over group %s of %d)", function,
+          name, call->count, comm_group_name(comm->group), comm->size);
+    return TRINE_OK;
 }
 
 /* ---- Entering -------------------------------------------------------------------------------- */
+
+static bool is_audited(const trine_comm *comm) {
+    return comm->world->audit || comm->world->audit_wanted;
+}
 
 /* After the checks, before the transport. */
 static trine_status enter(trine_comm *comm, const comm_call *call) {
     comm->calls++;
     watchdog_note(comm, call);
-    if (comm->world->audit && comm->size > 1 && !is_message(call->kind))
-        TRY(audit_compare(comm, call));
+    TRY(match_usable(comm));
+    if (!is_message(call->kind) && comm->size > 1) {
+        if (is_audited(comm)) TRY(audit_compare(comm, call));
+        TRY(match_enter(comm, call));
+    }
     tally_count(comm, call);
     return TRINE_OK;
 }
@@ -90,9 +110,19 @@ static trine_status enter(trine_comm *comm, const comm_call *call) {
 static trine_status begin(trine_comm *comm, const comm_call *call, const void *dst, bool dst_needed,
                           const void *src, bool src_needed) {
     TRY(check_call(comm, call));
-    TRY(check_buffer(comm, call, dst, dst_needed));
-    TRY(check_buffer(comm, call, src, src_needed));
+    if (!dst && dst_needed)
+        TRY(refuse_null(comm, call, has_one_buffer(call->kind) ? "buf" : "dst"));
+    if (!src && src_needed) TRY(refuse_null(comm, call, "src"));
     return enter(comm, call);
+}
+
+/* What a call returns. In a group whose ranks make different calls no request may stay in a list: their
+ * memory is the caller's. */
+static trine_status outcome(trine_comm *comm, trine_status status) {
+    if (status == TRINE_OK || match_usable(comm) == TRINE_OK) return status;
+    started_abandon(comm);
+    shm_abandon(comm);
+    return status;
 }
 
 static size_t part_bytes(const trine_comm *comm, size_t count, trine_dtype type) {
@@ -103,63 +133,82 @@ static size_t part_bytes(const trine_comm *comm, size_t count, trine_dtype type)
 
 trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
-    return comm->transport->all_reduce(comm, dst, src, count, type, op);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm, comm->transport->all_reduce(comm, dst, src, count, type, op));
 }
 
 trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, trine_reduction op, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_REDUCE, .count = count, .type = type, .op = op, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
-    return comm->transport->reduce(comm, dst, src, count, type, op, root);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm, comm->transport->reduce(comm, dst, src, count, type, op, root));
 }
 
 trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                   trine_dtype type, trine_reduction op) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
-    return comm->transport->reduce_scatter(comm, dst, src, count, type, op);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm, comm->transport->reduce_scatter(comm, dst, src, count, type, op));
 }
 
 trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type,
                              int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_BROADCAST, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, buf, true, NULL, false));
-    return comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm,
+                   comm->transport->broadcast(comm, buf, count * trine_dtype_bytes(type), root));
 }
 
 trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                            trine_dtype type, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_SCATTER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, true, src, comm->rank == root));
-    return comm->transport->scatter(comm, dst, src, part_bytes(comm, count, type), root);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm,
+                   comm->transport->scatter(comm, dst, src, part_bytes(comm, count, type), root));
 }
 
 trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, int root) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_GATHER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
-    return comm->transport->gather(comm, dst, src, part_bytes(comm, count, type), root);
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm,
+                   comm->transport->gather(comm, dst, src, part_bytes(comm, count, type), root));
 }
 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
+    CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_ALL_TO_ALL, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
-    return comm->transport->all_to_all(comm, dst, src, part_bytes(comm, count, type));
+    if (!count) return comm->transport->barrier(comm);
+    return outcome(comm,
+                   comm->transport->all_to_all(comm, dst, src, part_bytes(comm, count, type)));
 }
 
 trine_status trine_barrier(trine_comm *comm) {
+    CHECK_GIVEN(comm, "comm");
     TRY(enter(comm, CALL(.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER)));
-    return comm->transport->barrier(comm);
+    return outcome(comm, comm->transport->barrier(comm));
 }
 
 /* ---- Messages and requests ------------------------------------------------------------------- */
@@ -173,13 +222,19 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
                               .op = call->op,
                               .count = call->count,
                               .peer = call->peer,
-                              .call = comm->calls};
+                              .call = comm->calls,
+                              .chain = comm->trail->chain};
+    if (!is_message(call->kind)) return;
+    size_t to = call->kind == TRINE_TALLY_SEND ? 0 : (size_t)comm->size;
+    request->chain = comm->messages[to + (size_t)call->peer]++;
+    /* In shared memory the receiver sees count and type of each message. */
+    if (call->kind == TRINE_TALLY_SEND && !comm->shm) match_sent(comm, request);
 }
 
 /* If the start fails, the request is idle. */
 static trine_status request_started(comm_request *request, trine_status status) {
     if (status != TRINE_OK) request->active = false;
-    return status;
+    return outcome(request->comm, status);
 }
 
 static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
@@ -200,7 +255,13 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
 
 trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
+    if (!count) {
+        TRY(begin(comm, CALL(.kind = TRINE_TALLY_ALL_GATHER, .type = type, .peer = NO_PEER), dst,
+                  false, src, false));
+        return outcome(comm, comm->transport->barrier(comm));
+    }
     TRY(start_gather(comm, dst, src, count, type, &request, true));
     return comm_wait(&request);
 }
@@ -264,26 +325,31 @@ trine_status comm_wait(comm_request *request) {
     if (!request->active) return TRINE_OK;
     trine_comm *comm = request->comm;
     request->active = false;
+    TRY(outcome(comm, match_usable(comm)));
     watchdog_note_number(comm,
                          CALL(.kind = request->kind, .count = request->count, .type = request->type,
                               .peer = request->peer),
                          request->call);
     if (request->kind == TRINE_TALLY_RECV)
-        return comm->transport->wait_received(comm, request,
-                                              request->count * trine_dtype_bytes(request->type));
-    return comm->transport->wait(comm, request);
+        return outcome(comm, comm->transport->wait_received(
+                                 comm, request, request->count * trine_dtype_bytes(request->type)));
+    return outcome(comm, comm->transport->wait(comm, request));
 }
 
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
+    if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_SEND, .peer = peer)));
     TRY(comm_send_start(comm, buf, count, type, peer, &request));
     return comm_wait(&request);
 }
 
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer) {
+    CHECK_GIVEN(comm, "comm");
     comm_request request = {0};
+    if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_RECV, .peer = peer)));
     TRY(comm_recv_start(comm, buf, count, type, peer, &request));
     return comm_wait(&request);

@@ -24,8 +24,10 @@ typedef struct comm_request {
     int peer;
     uint64_t call; /* its number in the group */
     bool waits; /* the caller waits for it at once */
+    uint64_t chain; /* of the group's calls up to this one; of a message: its number between the two ranks */
     /* Owned by the transport. */
     void *handle; /* large enough for an MPI_Request */
+    void *exchange; /* mpi's: the messages of a gather */
     struct comm_request *next;
     void *dst;
     const void *src;
@@ -49,7 +51,7 @@ typedef struct comm_request {
 /* Starts sending or receiving; the buffer belongs to the transport until comm_wait. Requests on one comm between
  * the same two ranks match in the order in which they were started. In a group of one (at either end of the
  * pipeline) both do nothing, whatever the peer, and the request stays idle: schedules need no special case. The
- * request must be idle. Errors: TRINE_EINVAL, TRINE_EMPI; a receive whose message has a different length fails in
+ * request must be idle. Errors: TRINE_EINVAL, TRINE_EMPI; a receive whose message has another count or type fails in
  * comm_wait. Not collective (the peer makes the matching call). */
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                              int peer, comm_request *request);

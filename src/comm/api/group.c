@@ -34,15 +34,15 @@ const char *comm_group_name(trine_group group) {
 }
 
 int trine_comm_rank(const trine_comm *comm) {
-    return comm->rank;
+    return comm ? comm->rank : 0;
 }
 
 int trine_comm_size(const trine_comm *comm) {
-    return comm->size;
+    return comm ? comm->size : 0;
 }
 
 const char *trine_comm_transport(const trine_comm *comm) {
-    return comm->transport->name;
+    return comm ? comm->transport->name : "none";
 }
 
 trine_group comm_group(const trine_comm *comm) {

@@ -8,6 +8,7 @@
 #include "comm/reduce/started.h"
 #include "comm/transport/nodes/nodes.h"
 #include "comm/transport/stack.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 #include "base/status.h"
 
@@ -151,7 +152,9 @@ static trine_status find_leaders(trine_mesh *mesh, int *leaders) {
     int own = mesh->world->rank;
     comm_request request = {0};
     TRY(mpi_node_leader(mesh->world, &own));
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER};
+    watchdog_note(comm, &call);
+    TRY(match_enter(comm, &call));
     TRY(comm->transport->all_gather_start(comm, leaders, &own, sizeof own, &request));
     return comm->transport->wait(comm, &request);
 }
@@ -279,6 +282,8 @@ static trine_status make_own(trine_mesh *mesh, size_t bytes, allocation **p) {
 }
 
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
+    CHECK_GIVEN(mesh, "mesh");
+    CHECK_GIVEN(p, "p");
     allocation *own;
     *p = NULL;
     trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
@@ -298,13 +303,15 @@ trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
 static void barrier_before_free(const trine_mesh *mesh) {
     trine_comm *comm = mesh->world->comm;
     if (!mesh->shared) return;
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER};
+    watchdog_note(comm, &call);
+    if (match_enter(comm, &call) != TRINE_OK) return;
     (void)comm->transport->barrier(comm);
 }
 
 void trine_mesh_free(trine_mesh *mesh, void **p) {
     allocation *own = mesh->allocations;
-    if (!*p) return;
+    if (!mesh || !p || !*p) return;
     barrier_before_free(mesh);
     while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
@@ -428,6 +435,7 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
     m->world = world;
+    world->meshes++;
     m->layout = layout;
     m->coord = trine_layout_coord(layout, world->rank);
     m->needs = needs;
@@ -443,11 +451,13 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node) {
+    CHECK_GIVEN(mesh, "mesh");
+    CHECK_GIVEN(world, "world");
     return mesh_create(mesh, world, layout, ranks_per_node, mesh_needs_default(layout));
 }
 
 void trine_mesh_destroy(trine_mesh **mesh) {
-    trine_mesh *m = *mesh;
+    trine_mesh *m = mesh ? *mesh : NULL;
     if (!m) return;
     barrier_before_free(m);
     (void)comm_device_memory(m, NULL);
@@ -464,16 +474,16 @@ void trine_mesh_destroy(trine_mesh **mesh) {
 }
 
 trine_layout trine_mesh_layout(const trine_mesh *mesh) {
-    return mesh->layout;
+    return mesh ? mesh->layout : (trine_layout){0};
 }
 
 trine_coord trine_mesh_coord(const trine_mesh *mesh) {
-    return mesh->coord;
+    return mesh ? mesh->coord : (trine_coord){0};
 }
 
 trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group) {
     ASSERT(group >= 0 && group < TRINE_GROUPS);
-    return mesh->groups[group];
+    return mesh ? mesh->groups[group] : NULL;
 }
 
 int mesh_node_count(const trine_mesh *mesh) {

@@ -5,6 +5,7 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 
 #include <limits.h>
@@ -19,11 +20,19 @@
 /* ---- Joining --------------------------------------------------------------------------------- */
 
 static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
-    int running = 0, level = 0;
+    int running = 0, over = 0, level = 0;
     TRY_MPI(MPI_Initialized(&running));
+    TRY_MPI(MPI_Finalized(&over));
+    CHECK(!over, TRINE_EMPI,
+          "a world cannot be created after MPI_Finalize, and MPI cannot be started twice in a "
+          "process; "
+          "destroy the first world last, because that calls MPI_Finalize, or call MPI_Init and "
+          "MPI_Finalize yourself");
     if (!running) {
         TRY_MPI_BLOCKING(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
         world->finalise = true;
+        /* Errors of calls without one of our communicators; a caller's MPI keeps its own handler. */
+        TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     }
     TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank));
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world->size));
@@ -62,7 +71,9 @@ static trine_status learn_hosts(trine_world *world) {
     comm_host own = {.pid = (int32_t)getpid(), .job = board_rank(), .board = board_token()};
     comm_request request = {0};
     if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
-    watchdog_note(world->comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER};
+    watchdog_note(world->comm, &call);
+    TRY(match_enter(world->comm, &call));
     TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
                                                  &request));
     TRY(world->comm->transport->wait(world->comm, &request));
@@ -99,6 +110,7 @@ static trine_world *new_world(void) {
 }
 
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
+    CHECK_GIVEN(world, "world");
     *world = new_world();
     CHECK(*world, TRINE_ENOMEM, "no memory for the world");
     trine_status status = join(*world, argc, argv);
@@ -149,6 +161,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
     w->io_timeout = world->io_timeout;
     w->message_limit = world->message_limit;
     w->choice = world->choice;
+    w->audit_wanted = world->audit_wanted;
     trine_status status = join_part(w, world, color);
     *part = w;
     if (status != TRINE_OK) trine_world_destroy(part);
@@ -157,7 +170,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
 }
 
 void trine_world_destroy(trine_world **world) {
-    trine_world *w = *world;
+    trine_world *w = world ? *world : NULL;
     if (!w) return;
     watchdog_leave(w);
     group_destroy(&w->comm);
@@ -182,6 +195,7 @@ void trine_world_destroy(trine_world **world) {
 
 /* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
 trine_status trine_world_agree(trine_world *world, trine_status status) {
+    CHECK_GIVEN(world, "world");
     /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
     TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
@@ -200,11 +214,11 @@ _Noreturn void trine_abort(trine_world *world) {
 /* ---- Asking and setting ---------------------------------------------------------------------- */
 
 int trine_world_rank(const trine_world *world) {
-    return world->rank;
+    return world ? world->rank : 0;
 }
 
 int trine_world_size(const trine_world *world) {
-    return world->size;
+    return world ? world->size : 0;
 }
 
 void trine_world_timeout(trine_world *world, double seconds) {
@@ -213,11 +227,11 @@ void trine_world_timeout(trine_world *world, double seconds) {
 }
 
 void trine_world_io_timeout(trine_world *world, double seconds) {
-    world->io_timeout = seconds;
+    if (world) world->io_timeout = seconds;
 }
 
 void trine_world_transport(trine_world *world, trine_transport transport) {
-    world->choice = transport;
+    if (world) world->choice = transport;
 }
 
 void comm_expect(trine_world *world, size_t bytes) {
@@ -251,6 +265,17 @@ void comm_describe(comm_words words) {
 
 void comm_audit(trine_world *world, bool on) {
     world->audit = on;
+}
+
+trine_status trine_world_audit(trine_world *world, bool on) {
+    CHECK_GIVEN(world, "world");
+    int32_t wanted[2] = {on, !on};
+    TRY(trine_all_reduce(world->comm, wanted, wanted, 2, TRINE_I32, TRINE_MAX));
+    CHECK(!wanted[0] || !wanted[1], TRINE_EAUDIT,
+          "trine_world_audit: rank %d passes %s, other ranks pass %s", world->rank,
+          on ? "true" : "false", on ? "false" : "true");
+    world->audit_wanted = on;
+    return TRINE_OK;
 }
 
 void comm_position(trine_world *world, int64_t position) {

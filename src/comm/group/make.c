@@ -2,6 +2,7 @@
 #include "comm/group/world.h"
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/stack.h"
+#include "comm/watch/match.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -25,10 +26,12 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
                           const int *members, int n, void *state) {
     trine_comm *c = calloc(1, sizeof *c);
     int *copy = calloc((size_t)n, sizeof *copy);
+    uint32_t *messages = calloc(2 * (size_t)n, sizeof *messages);
     *comm = NULL;
-    if (!c || !copy) {
+    if (!c || !copy || !messages) {
         free(c);
         free(copy);
+        free(messages);
         mpi_free(&state);
         return RAISE(TRINE_ENOMEM, "no memory for group %s of %d", comm_group_name(group), n);
     }
@@ -42,16 +45,27 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
     c->members = copy;
     c->stride = stride_of(copy, n);
     c->state = state;
+    c->messages = messages;
     ASSERT(c->rank >= 0);
+    c->next_group = world->groups;
+    world->groups = c;
+    match_begin(c);
     stack_build(c);
     *comm = c;
     return TRINE_OK;
 }
 
 void group_destroy(trine_comm **comm) {
-    if (!*comm) return;
-    (*comm)->transport->destroy(*comm);
-    free((*comm)->members);
-    free(*comm);
+    trine_comm *c = *comm;
+    if (!c) return;
+    for (trine_comm **at = &c->world->groups; *at; at = &(*at)->next_group)
+        if (*at == c) {
+            *at = c->next_group;
+            break;
+        }
+    c->transport->destroy(c);
+    free(c->members);
+    free(c->messages);
+    free(c);
     *comm = NULL;
 }

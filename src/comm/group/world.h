@@ -20,7 +20,8 @@ struct trine_world {
     int rank, size;
     bool finalise; /* we initialised MPI */
     bool watched;  /* has called watch_start */
-    bool audit;
+    bool audit;        /* the trainer's: comm_audit */
+    bool audit_wanted; /* the caller's: trine_world_audit */
     trine_transport choice; /* for groups that are made from now on */
     size_t expected;        /* comm_expect */
     int64_t position;     /* comm_position */
@@ -32,6 +33,8 @@ struct trine_world {
     uint64_t called_off;  /* and cancelled */
     size_t message_limit; /* bytes */
     trine_comm *comm;     /* TRINE_WORLD */
+    trine_comm *groups;   /* all of several ranks, the last one made first */
+    int32_t meshes;       /* made so far */
     trine_layout layout;  /* of the last mesh made; zeros before */
     comm_host *hosts;     /* (size) */
     const char **names;   /* (size) into hosts */
@@ -45,6 +48,7 @@ struct trine_world {
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
     int *told;      /* (size) messages sent to each rank on it */
     int heard;      /* and received */
+    bool leaves;    /* in trine_world_destroy: nothing is sent any more */
     void (*look)(void *context); /* nccl/gpu.c's, called from every wait; NULL: nothing to check */
     void *look_context;
     char no_nccl[NO_NCCL]; /* nccl/gpu.c's: why groups run without NCCL; "": they use it */

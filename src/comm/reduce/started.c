@@ -106,8 +106,8 @@ static trine_status post_addends(struct started_reduction *s, const comm_request
         size_t theirs = whole ? r->count : rank_order_segment(r->count, s->slice, to, s->at, limit);
         size_t begin = whole || !theirs ? 0 : (size_t)to * s->slice + s->at;
         char *arrival = comm->world->arrivals + (size_t)from * limit * element;
-        TRY(mpi_started_recv(comm, arrival, own * element, from));
-        TRY(mpi_started_send(comm, (const char *)r->src + begin * element, theirs * element, to));
+        TRY(mpi_started_recv(r, arrival, own * element, from));
+        TRY(mpi_started_send(r, (const char *)r->src + begin * element, theirs * element, to));
     }
     return TRINE_OK;
 }
@@ -122,8 +122,8 @@ static trine_status post_slices(struct started_reduction *s, const comm_request 
         size_t theirs = rank_order_slice(r->count, comm->size, from);
         char *arrival = theirs ? buf + (size_t)from * s->slice * element : buf;
         char *mine = own ? buf + (size_t)comm->rank * s->slice * element : buf;
-        TRY(mpi_started_recv(comm, arrival, theirs * element, from));
-        TRY(mpi_started_send(comm, mine, own * element, to));
+        TRY(mpi_started_recv(r, arrival, theirs * element, from));
+        TRY(mpi_started_send(r, mine, own * element, to));
     }
     return TRINE_OK;
 }
@@ -177,6 +177,18 @@ static void close_reduction(struct started_reduction *s, comm_request *r) {
     s->moving = NULL;
     s->step = IDLE;
     started_remove(r);
+}
+
+void started_abandon(trine_comm *comm) {
+    struct started_reduction *s = comm->world->started;
+    if (s->moving && s->moving->comm == comm) {
+        mpi_started_cancel(comm);
+        close_reduction(s, s->moving);
+    }
+    for (comm_request *r = s->first, *next; r; r = next) {
+        next = r->next_started;
+        if (r->comm == comm) started_remove(r);
+    }
 }
 
 /* The oldest that messages move, unless an older one may still become one of them. */

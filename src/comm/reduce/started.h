@@ -25,6 +25,8 @@ trine_status started_size(trine_world *world, int group_size);
 void started_add(comm_request *r, void *dst, const void *src, int mover);
 /* Removes a reduction that its transport has completed. */
 void started_remove(comm_request *r);
+/* Forgets all of a group that cannot be used any more. */
+void started_abandon(trine_comm *comm);
 /* The oldest; NULL: none. */
 comm_request *started_first(const trine_world *world);
 

@@ -4,8 +4,9 @@
  * (reduce/rank_order.h). A transport with a better algorithm puts its own reduction into the table.
  *
  * stack.c selects the tables of a group.
- * Invariant: api/calls.c has checked every argument; a transport is called with valid arguments, the same on all
- * ranks of the group. Between two flushes at most one message is posted to each peer and at most one from each
+ * Invariant: api/calls.c has checked every argument, and has added the call to the group's chain (watch/match.h): a
+ * transport compares the chains before it uses another rank's data, because a program may make different calls on
+ * different ranks. Calls of no elements are barriers. Between two flushes at most one message is posted to each peer and at most one from each
  * peer.
  * Cost: one indirect call. Nothing here allocates after creation, except MPI's own requests and the datatypes of
  * messages above the message limit. */

@@ -4,6 +4,7 @@
 #include "comm/api/axes.h"
 #include "comm/group/world.h"
 #include "comm/transport/staging/staging.h"
+#include "comm/watch/match.h"
 #include "comm/watch/tally.h"
 #include "comm/watch/watchdog.h"
 #include "base/status.h"
@@ -71,10 +72,12 @@ trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, c
     if (comm->size == 1) return TRINE_OK;
     ASSERT(staging_is_host(comm, data));
     digest own = {XXH3_64bits(data, bytes), bytes};
-    watchdog_note(comm, &(comm_call){.kind = TRINE_TALLY_ALL_GATHER,
-                                     .count = sizeof own * (size_t)comm->size,
-                                     .type = TRINE_U8,
-                                     .peer = NO_PEER});
+    const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER,
+                            .count = sizeof own * (size_t)comm->size,
+                            .type = TRINE_U8,
+                            .peer = NO_PEER};
+    watchdog_note(comm, &call);
+    TRY(match_enter(comm, &call));
     TRY(gather_all(comm, &own, sizeof own));
     int other = first_other(comm, sizeof own);
     if (other == comm->size) return TRINE_OK;

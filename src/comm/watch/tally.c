@@ -61,7 +61,7 @@ void tally_count(trine_comm *comm, const comm_call *call) {
 
 trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind) {
     ASSERT(kind >= 0 && kind < TRINE_TALLY_KINDS);
-    return comm->tally[kind];
+    return comm ? comm->tally[kind] : (trine_tally){0};
 }
 
 void comm_tally_reset(trine_comm *comm) {

@@ -18,6 +18,7 @@
 #include "comm/group/world.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watch.h"
 
 #include <pthread.h>
@@ -365,6 +366,7 @@ static void take_alarms(trine_world *world, rank_status self) {
     if (world->look) world->look(world->look_context);
     while (take_alarm(world, &alarm, &source))
         if (!(alarm & CALLED_OFF)) answer(world, alarm, source, self);
+    while (match_take(world)) continue;
 }
 
 void watchdog_check(trine_world *world, double *waited) {
@@ -394,12 +396,14 @@ static void take_all(trine_world *world) {
     int source;
     while (take_alarm(world, &alarm, &source)) continue;
     while (receive_places(world, &unused)) continue;
+    while (match_take(world)) continue;
     free(unused.ranks);
 }
 
 void watchdog_leave(trine_world *world) {
     int due = 0;
     if (!world->watchdog || !world->told) return;
+    world->leaves = true;
     watch_enter("MPI_Reduce_scatter_block");
     MPI_Reduce_scatter_block(world->told, &due, 1, MPI_INT, MPI_SUM, channel(world));
     for (take_all(world); world->heard < due; take_all(world)) watch_nap(0.001);

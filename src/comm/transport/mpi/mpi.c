@@ -1,6 +1,12 @@
 /* The MPI-3 transport. Every call is non-blocking and every wait is one poll loop, which yields the
  * core (ranks may outnumber cores) and lets the watchdog check the time.
  *
+ * Everything is sent as messages between two ranks, because their tags can tell calls apart: a
+ * message of a collective carries as many bits of the chain of calls (watch/match.h) as MPI's tags
+ * have, so that it matches only in the same call with the same arguments; a message of the user's
+ * carries those of its number, count and type. Ranks whose calls differ wait for messages that do not come, and find
+ * out; MPI's own collectives would mix the data.
+ *
  * All messages are bytes. A message that exceeds the message limit becomes one element of a derived
  * datatype: still one MPI message and one request, but no count or displacement overflows an int.
  * Posted messages and segments have their own tags, so that a reduction never matches a message
@@ -11,6 +17,7 @@
 #include "comm/reduce/started.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/transport/shm/shm.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 
 #include <limits.h>
@@ -23,18 +30,20 @@
 #define TAG_SEGMENT 2
 #define TAG_GPU     3
 #define TAG_STARTED 4
+#define TAG_GATHER  5
+
+#define TAG_KINDS   MPI_TAG_KINDS
+#define TAG_NUMBERS 4 /* bits of a message's number, after these */
+
+/* A broadcast of CHAIN_FROM bytes and more is sent along a chain, in segments of CHAIN_BYTES, except in
+ * small groups. */
+#define CHAIN_FROM  ((size_t)64 * 1024)
+#define CHAIN_BYTES ((size_t)32 * 1024)
 
 /* Polls before the first yield: enough if the peer is already there. */
 #define SPINS 64
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
-
-trine_status mpi_raise(int code, const char *file, int line, const char *func, const char *call) {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    return status_raise(TRINE_EMPI, file, line, func, "%s: %s", call, text);
-}
 
 static mpi_state *state_of(const trine_comm *comm) {
     return comm->state;
@@ -42,24 +51,50 @@ static mpi_state *state_of(const trine_comm *comm) {
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static trine_status poll_all(trine_world *world, int count, MPI_Request *requests,
-                             MPI_Status *statuses) {
+/* The code of the first message that failed. */
+static int code_of(int code, int count, const MPI_Status *statuses) {
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; i++)
+        if (statuses[i].MPI_ERROR != MPI_SUCCESS && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
+            return statuses[i].MPI_ERROR;
+    return code;
+}
+
+/* Nothing may arrive in a buffer that the caller gets back. What has been sent stays with MPI. */
+static void cancel_all(int count, MPI_Request *requests) {
+    for (int i = 0; i < count; i++) {
+        if (requests[i] == MPI_REQUEST_NULL) continue;
+        MPI_Cancel(&requests[i]);
+        MPI_Request_free(&requests[i]);
+    }
+}
+
+static trine_status poll_until(trine_comm *comm, int count, MPI_Request *requests,
+                               MPI_Status *statuses) {
     double waited = 0;
     for (unsigned polls = 1;; polls++) {
-        int done = 0;
-        TRY_MPI(MPI_Testall(count, requests, &done, statuses));
+        int done = 0, code = MPI_Testall(count, requests, &done, statuses);
+        if (code != MPI_SUCCESS) TRY_MPI(code_of(code, count, statuses));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
-            TRY(shm_advance(world));
+            TRY(shm_advance(comm->world));
             sched_yield();
         }
-        watchdog_polled(world, polls, &waited);
+        watchdog_polled(comm->world, polls, &waited);
+        TRY(match_wait(comm, waited));
     }
+}
+
+static trine_status poll_all(trine_comm *comm, int count, MPI_Request *requests,
+                             MPI_Status *statuses) {
+    trine_status status = poll_until(comm, count, requests, statuses);
+    if (status != TRINE_OK) cancel_all(count, requests);
+    TRY(status);
+    return TRINE_OK;
 }
 
 static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
     MPI_Status status;
-    return poll_all(comm->world, 1, request, &status);
+    return poll_all(comm, 1, request, &status);
 }
 
 /* The bytes of the MPI_Request: an int in MPICH, a pointer in Open MPI. */
@@ -81,12 +116,30 @@ static trine_status wait_reduction(trine_comm *comm, const comm_request *request
         if (request->mover == STARTED_DONE) return TRINE_OK;
         if (polls >= SPINS) sched_yield();
         watchdog_polled(comm->world, polls, &waited);
+        TRY(match_wait(comm, waited));
     }
+    return TRINE_OK;
+}
+
+static void exchange_end(trine_comm *comm, comm_request *request) {
+    struct mpi_exchange *x = request->exchange, **free_ones = &state_of(comm)->exchanges;
+    request->exchange = NULL;
+    x->next = *free_ones;
+    *free_ones = x;
+    comm->world->mpi_pending--;
+}
+
+static trine_status wait_exchange(trine_comm *comm, comm_request *request) {
+    struct mpi_exchange *x = request->exchange;
+    trine_status status = poll_all(comm, x->count, x->requests, state_of(comm)->statuses);
+    exchange_end(comm, request);
+    TRY(status);
     return TRINE_OK;
 }
 
 static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
     if (request->mover != STARTED_NOT) return wait_reduction(comm, request);
+    if (request->exchange) return wait_exchange(comm, request);
     MPI_Request own = handle_get(request);
     TRY(poll_one(comm, &own));
     comm->world->mpi_pending--;
@@ -94,26 +147,19 @@ static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
 }
 
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done) {
+    struct mpi_exchange *x = request->exchange;
     MPI_Request own = handle_get(request);
     int flag = 0;
+    if (x) {
+        TRY_MPI(MPI_Testall(x->count, x->requests, &flag, state_of(comm)->statuses));
+        if (flag) exchange_end(comm, request);
+        *done = flag != 0;
+        return TRINE_OK;
+    }
     TRY_MPI(MPI_Test(&own, &flag, MPI_STATUS_IGNORE));
     handle_set(request, own);
     *done = flag != 0;
     if (flag) comm->world->mpi_pending--;
-    return TRINE_OK;
-}
-
-static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
-    MPI_Request own = handle_get(request);
-    MPI_Status status;
-    MPI_Count received = 0;
-    TRY(poll_all(comm->world, 1, &own, &status));
-    comm->world->mpi_pending--;
-    TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
-    CHECK((uint64_t)received == bytes, TRINE_EMPI,
-          "recv over group %s of %d: rank %d sent %lld bytes, this rank expects %zu",
-          comm_group_name(comm->group), comm->size, comm->members[status.MPI_SOURCE],
-          (long long)received, bytes);
     return TRINE_OK;
 }
 
@@ -174,6 +220,29 @@ static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, i
     return span_free(&b);
 }
 
+/* The high bits of a chain depend on all calls. */
+static int chain_tag(const trine_comm *comm, int kind, uint64_t chain) {
+    return (int)(chain >> (64 - state_of(comm)->tag_bits)) << TAG_KINDS | kind;
+}
+
+static int call_tag(const trine_comm *comm, int kind) {
+    return chain_tag(comm, kind, comm->trail->chain);
+}
+
+/* The lowest bits of a message's number, and a hash of its count and type: a message with others must
+ * not match, because MPI may write more than a buffer has. */
+static int message_tag(const trine_comm *comm, int kind, uint64_t number, size_t count,
+                       trine_dtype type) {
+    int numbers = TAG_NUMBERS, bits = state_of(comm)->tag_bits - numbers;
+    uint64_t shape = match_message_hash(count, type) >> (64 - bits);
+    uint64_t low = number & ((UINT64_C(1) << numbers) - 1);
+    return (int)(shape << numbers | low) << TAG_KINDS | kind;
+}
+
+static int tag_of(const comm_request *r, int kind) {
+    return message_tag(r->comm, kind, r->chain, r->count, r->type);
+}
+
 static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
                                comm_request *request) {
     MPI_Request own;
@@ -194,32 +263,32 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return send_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, TAG_MESSAGE, request);
+    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
 }
 
 trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                               comm_request *request) {
-    return send_start(comm, buf, bytes, peer, TAG_SEGMENT, request);
+    return send_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
 }
 
 trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                               comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, TAG_SEGMENT, request);
+    return recv_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
 }
 
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return send_start(comm, buf, bytes, peer, TAG_GPU, request);
+    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
 }
 
 trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                           comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, TAG_GPU, request);
+    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
 }
 
 /* Open MPI and MPICH have it; in a library without it the address is NULL. */
@@ -229,41 +298,106 @@ bool mpi_reaches_gpus(void) {
     return MPIX_Query_cuda_support && MPIX_Query_cuda_support() == 1;
 }
 
+/* ---- Receiving ------------------------------------------------------------------------------- */
+
+/* If the first message from this peer that matches no receive has the number of the one that is waited for,
+ * it is this message, with another count or type. (A message with another number is a later one, whose
+ * receive has not been posted.) */
+static trine_status look_for_other(trine_comm *comm, const comm_request *r) {
+    const int low = (1 << (TAG_KINDS + TAG_NUMBERS)) - 1;
+    MPI_Status status;
+    MPI_Count bytes = 0;
+    int there = 0;
+    TRY_MPI(MPI_Iprobe(r->peer, MPI_ANY_TAG, state_of(comm)->comm, &there, &status));
+    int kind = there ? status.MPI_TAG & ((1 << TAG_KINDS) - 1) : TAG_MESSAGE;
+    int own = tag_of(r, kind);
+    bool other = there && (kind == TAG_MESSAGE || kind == TAG_GPU) &&
+                 (status.MPI_TAG & low) == (own & low) && status.MPI_TAG != own;
+    if (!other) return TRINE_OK;
+    TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &bytes));
+    for (int t = 0; trine_dtype_bytes((trine_dtype)t); t++) {
+        size_t count = (size_t)bytes / trine_dtype_bytes((trine_dtype)t);
+        if (message_tag(comm, kind, r->chain, count, (trine_dtype)t) == status.MPI_TAG)
+            return match_message(comm, r, count, (trine_dtype)t);
+    }
+    return TRINE_OK;
+}
+
+/* The error of a receive that has waited names the message that came instead. */
+static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Request *own,
+                                 MPI_Status *status) {
+    double waited = 0;
+    for (unsigned polls = 1;; polls++) {
+        int done = 0;
+        TRY_MPI(MPI_Test(own, &done, status));
+        if (done) return TRINE_OK;
+        if (polls >= SPINS) {
+            TRY(shm_advance(comm->world));
+            sched_yield();
+        }
+        watchdog_polled(comm->world, polls, &waited);
+        if (waited > MATCH_PATIENCE) TRY(look_for_other(comm, r));
+        TRY(match_wait_message(comm, r, waited));
+    }
+}
+
+static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, size_t bytes) {
+    MPI_Request own = handle_get(request);
+    MPI_Status status;
+    MPI_Count received = 0;
+    trine_status outcome = poll_receive(comm, request, &own, &status);
+    comm->world->mpi_pending--;
+    if (outcome != TRINE_OK) cancel_all(1, &own);
+    TRY(outcome);
+    TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
+    size_t count = (size_t)received / trine_dtype_bytes(request->type);
+    return (uint64_t)received == bytes ? TRINE_OK
+                                       : match_message(comm, request, count, request->type);
+}
+
+/* ---- Posted messages ------------------------------------------------------------------------- */
+
 static trine_status mpi_post_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->posted < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, TAG_POSTED, &s->requests[s->posted++]);
+    return isend(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->requests[s->posted++]);
 }
 
 static trine_status mpi_post_recv(trine_comm *comm, void *buf, size_t bytes, int peer) {
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->posted < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, TAG_POSTED, &s->requests[s->posted++]);
+    return irecv(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->requests[s->posted++]);
 }
 
 static trine_status mpi_flush(trine_comm *comm) {
     mpi_state *s = state_of(comm);
     int posted = s->posted;
     s->posted = 0;
-    return poll_all(comm->world, posted, s->requests, s->statuses);
+    return poll_all(comm, posted, s->requests, s->statuses);
 }
 
 /* ---- Started reductions ---------------------------------------------------------------------- */
 
-trine_status mpi_started_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {
-    mpi_state *s = state_of(comm);
-    if (!bytes) return TRINE_OK;
-    ASSERT(s->started_count < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, TAG_STARTED, &s->started[s->started_count++]);
+static int started_tag(const comm_request *r) {
+    return chain_tag(r->comm, TAG_STARTED, r->chain);
 }
 
-trine_status mpi_started_recv(trine_comm *comm, void *buf, size_t bytes, int peer) {
+trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer) {
+    trine_comm *comm = r->comm;
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
     ASSERT(s->started_count < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, TAG_STARTED, &s->started[s->started_count++]);
+    return isend(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
+}
+
+trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer) {
+    trine_comm *comm = r->comm;
+    mpi_state *s = state_of(comm);
+    if (!bytes) return TRINE_OK;
+    ASSERT(s->started_count < 2 * comm->size);
+    return irecv(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
 }
 
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
@@ -273,6 +407,12 @@ trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
     if (done) s->started_count = 0;
     *arrived = done != 0;
     return TRINE_OK;
+}
+
+void mpi_started_cancel(trine_comm *comm) {
+    mpi_state *s = state_of(comm);
+    cancel_all(s->started_count, s->started);
+    s->started_count = 0;
 }
 
 /* all-reduce and reduce-scatter */
@@ -290,158 +430,87 @@ static trine_status mpi_progress(trine_comm *comm) {
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
-static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
-                                         comm_request *request) {
-    MPI_Request started = MPI_REQUEST_NULL;
-    const char *own = (const char *)dst + (size_t)comm->rank * part;
-    span b;
-    if (part) {
-        TRY(span_make(&b, comm, part, comm->size));
-        TRY_MPI(MPI_Iallgather(src == own ? MPI_IN_PLACE : src, b.count, b.type, dst, b.count,
-                               b.type, state_of(comm)->comm, &started));
-        TRY(span_free(&b));
-    }
-    handle_set(request, started);
+/* The requests of a gather that is started: from a list of those that are free. */
+static trine_status exchange_begin(trine_comm *comm, comm_request *request) {
+    mpi_state *s = state_of(comm);
+    struct mpi_exchange *x = s->exchanges;
+    if (x)
+        s->exchanges = x->next;
+    else
+        x = malloc(sizeof *x + 2 * (size_t)comm->size * sizeof *x->requests);
+    CHECK(x, TRINE_ENOMEM, "no memory for the messages of a gather over %d ranks", comm->size);
+    x->count = 0;
+    request->exchange = x;
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
-static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
-    MPI_Request request;
-    span b;
-    if (!bytes) return TRINE_OK;
-    TRY(span_make(&b, comm, bytes, 1));
-    TRY_MPI(MPI_Ibcast(buf, b.count, b.type, root, state_of(comm)->comm, &request));
-    TRY(span_free(&b));
-    return poll_one(comm, &request);
-}
-
-static trine_status mpi_barrier(trine_comm *comm) {
-    MPI_Request request;
-    TRY_MPI(MPI_Ibarrier(state_of(comm)->comm, &request));
-    return poll_one(comm, &request);
-}
-
-static trine_status mpi_scatter(trine_comm *comm, void *dst, const void *src, size_t part,
-                                int root) {
-    const char *parts = src;
-    if (comm->rank != root) {
-        TRY(mpi_post_recv(comm, dst, part, root));
-        return mpi_flush(comm);
-    }
-    for (int r = 0; r < comm->size; r++)
-        if (r != root) TRY(mpi_post_send(comm, parts + (size_t)r * part, part, r));
-    const char *own = parts + (size_t)root * part;
-    if (part && own != dst) memcpy(dst, own, part);
-    return mpi_flush(comm);
-}
-
-static trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, size_t part,
-                               int root) {
-    char *parts = dst;
-    if (comm->rank != root) {
-        TRY(mpi_post_send(comm, src, part, root));
-        return mpi_flush(comm);
-    }
-    for (int r = 0; r < comm->size; r++)
-        if (r != root) TRY(mpi_post_recv(comm, parts + (size_t)r * part, part, r));
-    char *own = parts + (size_t)root * part;
-    if (part && own != src) memcpy(own, src, part);
-    return mpi_flush(comm);
-}
-
-/* Exchanges `bytes` bytes at the start of src's parts: dst part j = rank j's. Starts with the
- * neighbours, so that not all ranks start with rank 0. */
-static trine_status exchange(trine_comm *comm, char *dst, size_t dst_part, const char *src,
-                             size_t src_part, size_t bytes) {
+/* Every rank sends its part to all others, its neighbours first. */
+static trine_status exchange_parts(trine_comm *comm, char *dst, const void *src, size_t part,
+                                   const comm_request *request) {
+    struct mpi_exchange *x = request->exchange;
+    int tag = chain_tag(comm, TAG_GATHER, request->chain ? request->chain : comm->trail->chain);
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        TRY(mpi_post_recv(comm, dst + (size_t)from * dst_part, bytes, from));
-        TRY(mpi_post_send(comm, src + (size_t)to * src_part, bytes, to));
-    }
-    return mpi_flush(comm);
-}
-
-/* In place: incoming data waits in the scratch until the data it replaces has been sent. */
-static trine_status swap_parts(trine_comm *comm, char *buf, size_t part) {
-    char *scratch = comm->world->scratch;
-    size_t step = comm_scratch_bytes(comm->world->size) / (size_t)comm->size;
-    for (size_t at = 0; at < part; at += step) {
-        size_t bytes = part - at < step ? part - at : step;
-        TRY(exchange(comm, scratch, step, buf + at, part, bytes));
-        for (size_t r = 0; r < (size_t)comm->size; r++)
-            if ((int)r != comm->rank) memcpy(buf + r * part + at, scratch + r * step, bytes);
+        TRY(irecv(comm, dst + (size_t)from * part, part, from, tag, &x->requests[x->count]));
+        x->count++;
+        TRY(isend(comm, src, part, to, tag, &x->requests[x->count]));
+        x->count++;
     }
     return TRINE_OK;
 }
 
-static trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part) {
-    size_t own = (size_t)comm->rank * part;
+static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
+                                         comm_request *request) {
+    char *own = (char *)dst + (size_t)comm->rank * part;
+    TRY(exchange_begin(comm, request));
     if (!part) return TRINE_OK;
-    if (dst == src) return swap_parts(comm, dst, part);
-    memcpy((char *)dst + own, (const char *)src + own, part);
-    return exchange(comm, dst, part, src, part, part);
-}
-
-/* ---- Communicators --------------------------------------------------------------------------- */
-
-/* Takes ownership of `comm`, also on failure. */
-static trine_status state_create(void **state, MPI_Comm comm) {
-    int size = 0;
-    TRY_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
-    TRY_MPI(MPI_Comm_size(comm, &size));
-    mpi_state *s = calloc(1, sizeof *s);
-    if (!s) MPI_Comm_free(&comm);
-    CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
-    s->comm = comm;
-    s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
-    s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
-    s->started = calloc(2 * (size_t)size, sizeof *s->started);
-    *state = s;
-    if (s->requests && s->statuses && s->started) return TRINE_OK;
-    mpi_free(state);
-    return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
-}
-
-trine_status mpi_duplicate(void **state) {
-    MPI_Comm comm;
-    TRY_MPI_BLOCKING(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    return state_create(state, comm);
-}
-
-trine_status mpi_split(trine_world *world, int color, void **state) {
-    *state = NULL;
-    if (world->size == 1) return TRINE_OK;
-    MPI_Comm comm;
-    TRY_MPI_BLOCKING(MPI_Comm_split(state_of(world->comm)->comm, color < 0 ? MPI_UNDEFINED : color,
-                                    world->rank, &comm));
-    return comm == MPI_COMM_NULL ? TRINE_OK : state_create(state, comm);
-}
-
-trine_status mpi_node_leader(trine_world *world, int *leader) {
-    *leader = world->rank;
-    if (world->size == 1) return TRINE_OK;
-    MPI_Comm node;
-    TRY_MPI_BLOCKING(MPI_Comm_split_type(state_of(world->comm)->comm, MPI_COMM_TYPE_SHARED,
-                                         world->rank, MPI_INFO_NULL, &node));
-    TRY_MPI_BLOCKING(MPI_Bcast(leader, 1, MPI_INT, 0, node));
-    TRY_MPI_BLOCKING(MPI_Comm_free(&node));
+    trine_status status = exchange_parts(comm, dst, src, part, request);
+    if (status != TRINE_OK) exchange_end(comm, request);
+    TRY(status);
+    if (src != own) memcpy(own, src, part);
     return TRINE_OK;
 }
 
-void mpi_free(void **state) {
-    mpi_state *s = *state;
-    if (!s) return;
-    watch_enter("MPI_Comm_free");
-    MPI_Comm_free(&s->comm);
-    watch_leave();
-    free(s->requests);
-    free(s->statuses);
-    free(s->started);
-    free(s);
-    *state = NULL;
+/* A chain, a segment at a time: a rank receives one while it passes on the one before. */
+static trine_status broadcast_chain(trine_comm *comm, void *whole, size_t bytes, int root) {
+    int place = (comm->rank - root + comm->size) % comm->size; /* the root is the first */
+    int from = (comm->rank - 1 + comm->size) % comm->size, to = (comm->rank + 1) % comm->size;
+    int tag = call_tag(comm, TAG_POSTED);
+    char *buf = whole;
+    MPI_Request in = MPI_REQUEST_NULL, out = MPI_REQUEST_NULL;
+    for (size_t at = 0; at < bytes; at += CHAIN_BYTES) {
+        size_t n = bytes - at < CHAIN_BYTES ? bytes - at : CHAIN_BYTES;
+        if (place) {
+            TRY(irecv(comm, buf + at, n, from, tag, &in));
+            TRY(poll_one(comm, &in));
+        }
+        TRY(poll_one(comm, &out));
+        if (place + 1 < comm->size) TRY(isend(comm, buf + at, n, to, tag, &out));
+    }
+    return poll_one(comm, &out);
 }
+
+static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
+    bool chain = comm->size > MPI_FLAT_SIZE && bytes >= CHAIN_FROM;
+    return (chain ? broadcast_chain : mpi_broadcast_tree)(comm, buf, bytes, root);
+}
+
+/* Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988). */
+static trine_status mpi_barrier(trine_comm *comm) {
+    int tag = call_tag(comm, TAG_POSTED);
+    for (int step = 1; step < comm->size; step <<= 1) {
+        MPI_Request both[2];
+        MPI_Status statuses[2];
+        TRY(irecv(comm, NULL, 0, (comm->rank - step + comm->size) % comm->size, tag, &both[0]));
+        TRY(isend(comm, NULL, 0, (comm->rank + step) % comm->size, tag, &both[1]));
+        TRY(poll_all(comm, 2, both, statuses));
+    }
+    return TRINE_OK;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static void mpi_destroy(trine_comm *comm) {
     mpi_free(&comm->state);

@@ -11,6 +11,13 @@ extern const comm_transport mpi_transport;
 trine_status mpi_split(trine_world *world, int color, void **state);
 /* The state of a new communicator over MPI_COMM_WORLD. Collective over: world. */
 trine_status mpi_duplicate(void **state);
+/* Of the table, in posted.c: collectives that consist of posted messages. A broadcast follows a binomial tree; in
+ * groups of up to MPI_FLAT_SIZE the root sends to all. */
+#define MPI_FLAT_SIZE 4
+trine_status mpi_broadcast_tree(trine_comm *comm, void *buf, size_t bytes, int root);
+trine_status mpi_scatter(trine_comm *comm, void *dst, const void *src, size_t part, int root);
+trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, size_t part, int root);
+trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part);
 /* Whether the request is complete; if so it needs no wait. */
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
 /* As the table's send_start and recv_start, for the segments of a transport's own algorithm: they never match a
@@ -21,9 +28,11 @@ trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int pee
                             comm_request *request);
 /* Post the messages of a started reduction (reduce/started.h), which match no others; *arrived: all that were posted
  * are complete. Messages of 0 bytes are not sent. Not collective. */
-trine_status mpi_started_send(trine_comm *comm, const void *buf, size_t bytes, int peer);
-trine_status mpi_started_recv(trine_comm *comm, void *buf, size_t bytes, int peer);
+trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer);
+trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer);
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived);
+/* Nothing more arrives in the buffers of the posted messages. */
+void mpi_started_cancel(trine_comm *comm);
 /* As mpi_segment_send and mpi_segment_recv, for buffers in GPU memory, which requires a CUDA-aware MPI; these match none of the above. */
 trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
                           comm_request *request);

@@ -30,6 +30,15 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
             return mpi_raise(mpi_code_, __FILE__, __LINE__, __func__, #call);                      \
     } while (0)
 
+#define MPI_TAG_KINDS 3 /* bits of a tag for the kind of message */
+
+/* The messages of a gather in progress. */
+struct mpi_exchange {
+    struct mpi_exchange *next; /* in the list of those that are free */
+    int count;
+    MPI_Request requests[]; /* (2 * size) */
+};
+
 /* The state of a group for mpi.c; also of the watchdog. */
 typedef struct {
     MPI_Comm comm;
@@ -38,6 +47,8 @@ typedef struct {
     int posted;
     MPI_Request *started; /* (2 * size) those of the started reduction that moves */
     int started_count;
+    struct mpi_exchange *exchanges; /* free ones */
+    int tag_bits;                   /* that a call or message can use */
 } mpi_state;
 
 #endif

@@ -170,6 +170,7 @@ static trine_status make_local(nodes_state *n, const trine_comm *comm, shm_node 
           comm_group_name(comm->group));
     c->world = comm->world;
     c->group = comm->group;
+    c->trail = comm->trail;
     c->rank = comm->rank - first;
     c->size = size;
     c->members = calloc((size_t)size, sizeof *c->members);

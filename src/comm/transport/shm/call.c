@@ -1,6 +1,7 @@
 /* The steps of a call: all ranks announce it in the group's ring, wait for each other's
  * announcements, do their part, and continue once no rank needs their buffers any more. */
 #include "comm/transport/shm/shm.h"
+#include "comm/watch/match.h"
 
 #include <string.h>
 
@@ -22,14 +23,15 @@ uint64_t shm_all_passed(const shm_state *s, uint64_t phase) {
     return (uint64_t)s->comm->size * (phase / SHM_PHASES + 1);
 }
 
-/* Counts this rank; the last one wakes the ranks that wait. */
-static void tick(const shm_state *s, shm_counter *counter, uint64_t all) {
-    if (atomic_fetch_add_explicit(counter, 1, memory_order_acq_rel) + 1 == all) shm_wake_all(s);
+/* Counts this rank; the last one wakes the ranks that wait. `one`: 1 in the low half. */
+static void tick(const shm_state *s, shm_counter *counter, uint64_t one, uint64_t all) {
+    uint64_t value = atomic_fetch_add_explicit(counter, one, memory_order_acq_rel) + one;
+    if ((uint32_t)value == (uint32_t)all) shm_wake_all(s);
 }
 
 uint64_t shm_pass(shm_state *s) {
     uint64_t phase = s->phase++;
-    tick(s, shm_passes(s, phase), shm_all_passed(s, phase));
+    tick(s, shm_passes(s, phase), 1, shm_all_passed(s, phase));
     return phase;
 }
 
@@ -41,8 +43,26 @@ trine_status shm_meet(shm_state *s) {
     return await_phase(s, shm_pass(s));
 }
 
+/* All have arrived, with different chains. */
+static trine_status arrived_apart(const shm_state *s, uint64_t call) {
+    for (int i = 1; i < s->comm->size; i++)
+        TRY(match_marks(
+            s->comm, (const int[]){0, i},
+            (const call_mark[]){shm_desc_of(s, 0, call)->call, shm_desc_of(s, i, call)->call}));
+    return match_differs(s->comm);
+}
+
+trine_status shm_have_arrived(shm_state *s, uint64_t call, bool *arrived) {
+    uint64_t value = atomic_load_explicit(shm_arrivals(s, call), memory_order_acquire);
+    *arrived = value == s->full[call % SHM_RING];
+    if (*arrived || (uint32_t)value != (uint32_t)s->full[call % SHM_RING]) return TRINE_OK;
+    return arrived_apart(s, call);
+}
+
 static trine_status await_arrivals(shm_state *s, uint64_t call) {
-    return shm_await(s, shm_arrivals(s, call), shm_all_arrived(s, call));
+    bool arrived;
+    TRY(shm_await(s, shm_arrivals(s, call), shm_all_arrived(s, call)));
+    return shm_have_arrived(s, call, &arrived);
 }
 
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call) {
@@ -71,7 +91,10 @@ trine_status shm_announce(shm_state *s, const void *src, size_t src_bytes, const
     } else {
         d->src = shm_find(s->node, src, src_bytes);
     }
-    tick(s, shm_arrivals(s, call), shm_all_arrived(s, call));
+    d->call = s->comm->trail->last;
+    uint64_t one = (s->comm->trail->chain >> 32 << 32) + 1;
+    s->full[call % SHM_RING] += (uint64_t)s->comm->size * one;
+    tick(s, shm_arrivals(s, call), one, shm_all_arrived(s, call));
     return TRINE_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "comm/transport/shm/shm.h"
 #include "comm/reduce/started.h"
 #include "comm/reduce/stream.h"
+#include "comm/watch/match.h"
 
 #include <string.h>
 
@@ -62,8 +63,8 @@ static trine_status gather_staged(shm_state *s, const comm_request *r) {
     return shm_meet(s);
 }
 
-static bool counted(const shm_counter *counter, uint64_t all) {
-    return atomic_load_explicit(counter, memory_order_acquire) >= all;
+static bool passed(const shm_state *s, const comm_request *r) {
+    return shm_reached(shm_passes(s, r->phase), shm_all_passed(s, r->phase));
 }
 
 /* All have arrived: does this rank's part. *state is the state that follows. */
@@ -89,14 +90,14 @@ static void reduce_part(shm_state *s, comm_request *r) {
     shm_finished(s, r->number);
 }
 
-static void move_reduction(shm_state *s, comm_request *r) {
-    if (r->state == SHM_POSTED &&
-        counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number)))
-        reduce_part(s, r);
-    if (r->state == SHM_LEFT && counted(shm_passes(s, r->phase), shm_all_passed(s, r->phase)))
-        r->state = SHM_DONE;
+static trine_status move_reduction(shm_state *s, comm_request *r) {
+    bool arrived = false;
+    if (r->state == SHM_POSTED) TRY(shm_have_arrived(s, r->number, &arrived));
+    if (arrived) reduce_part(s, r);
+    if (r->state == SHM_LEFT && passed(s, r)) r->state = SHM_DONE;
     if (r->state == SHM_DONE && r->mover != STARTED_DONE) started_remove(r);
     if (r->mover == STARTED_DONE) r->state = SHM_DONE;
+    return TRINE_OK;
 }
 
 /* Advances one all-gather; all those started before it have copied, or have been passed to MPI in
@@ -104,7 +105,9 @@ static void move_reduction(shm_state *s, comm_request *r) {
  * once. */
 static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
     if (r->state == SHM_POSTED) {
-        if (!counted(shm_arrivals(s, r->number), shm_all_arrived(s, r->number))) return TRINE_OK;
+        bool arrived;
+        TRY(shm_have_arrived(s, r->number, &arrived));
+        if (!arrived) return TRINE_OK;
         shm_form f = shm_form_of(s, r->number, r->bytes, false);
         if (f == SHM_FORM_STAGED && !waits) return TRINE_OK;
         int next;
@@ -116,8 +119,7 @@ static trine_status move_gather(shm_state *s, comm_request *r, bool waits) {
     bool done = false;
     if (r->state == SHM_MPI) TRY(mpi_test(s->comm, r, &done));
     if (done) r->state = SHM_DONE;
-    if (r->state == SHM_LEFT && counted(shm_passes(s, r->phase), shm_all_passed(s, r->phase)))
-        r->state = SHM_DONE;
+    if (r->state == SHM_LEFT && passed(s, r)) r->state = SHM_DONE;
     return TRINE_OK;
 }
 
@@ -139,9 +141,7 @@ static void remove_done(shm_state *s) {
 }
 
 static trine_status move_collective(shm_state *s, comm_request *r, bool waits) {
-    if (r->mover == STARTED_NOT) return move_gather(s, r, waits);
-    move_reduction(s, r);
-    return TRINE_OK;
+    return r->mover == STARTED_NOT ? move_gather(s, r, waits) : move_reduction(s, r);
 }
 
 /* Advances all of a group's requests; only `waiting` may do steps that need all ranks at once. */
@@ -159,11 +159,28 @@ static trine_status move_requests(shm_state *s, const comm_request *waiting) {
     return TRINE_OK;
 }
 
+void shm_abandon(trine_comm *comm) {
+    if (comm->shm) comm->shm->first = comm->shm->last = NULL;
+}
+
+/* If the group's ranks make different calls, its own waits report it, and not the waits of another. */
+static trine_status advance_group(shm_state *s) {
+    if (match_usable(s->comm) == TRINE_OK) {
+        trine_status status = move_requests(s, NULL);
+        if (status == TRINE_OK) return TRINE_OK;
+        if (!s->comm->trail->found.known) return status;
+    }
+    status_clear();
+    started_abandon(s->comm);
+    shm_abandon(s->comm);
+    return TRINE_OK;
+}
+
 trine_status shm_advance(trine_world *world) {
     shm_state **at = &world->shm_busy;
     while (*at) {
         shm_state *s = *at;
-        TRY(move_requests(s, NULL));
+        TRY(advance_group(s));
         s->busy = s->first != NULL;
         if (s->busy)
             at = &s->next_busy;
@@ -191,7 +208,7 @@ trine_status shm_wait(trine_comm *comm, comm_request *r) {
         if (r->state == SHM_DONE) return TRINE_OK;
         const shm_counter *counter =
             is_message(r) ? shm_message_counter(comm, r, &target) : collective_counter(s, &target);
-        TRY(shm_pause(s->node, counter, target, &patience));
+        TRY(shm_pause(s, counter, target, &patience));
     }
 }
 

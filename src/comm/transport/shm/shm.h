@@ -26,6 +26,7 @@
 #define SHM_RING     8 /* collectives of a group in progress before a start has to wait */
 #define SHM_PHASES   64
 #define SHM_SHORTS   16 /* short calls of a group in progress */
+#define SHM_HALVES   4
 #define SHM_MESSAGES 4 /* messages from one rank to another in progress before a send is queued */
 #define SHM_EAGER    4096
 #define SHM_STAGE    ((size_t)128 * 1024) /* half of a rank's staging memory */
@@ -33,6 +34,8 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters in shared memory need lock-free atomics");
 
+/* The low half counts, modulo 2^32. Arrivals use the high half, too: each rank adds the high half of its chain of calls
+ * (watch/match.h), so that the word has the expected value exactly if all ranks make the same calls. */
 typedef _Atomic uint64_t shm_counter;
 
 /* The place of a buffer: its window and offset, the same for all ranks of the node. */
@@ -48,11 +51,14 @@ typedef struct {
     _Alignas(SHM_LINE) shm_place src;
     shm_place dst;
     uint64_t waits; /* whether the caller waits for the call at once */
+    call_mark call;
 } shm_desc;
 
-/* A short call's number + 1, followed, on the same cache line if it fits, by the posted data. */
+/* A short call's number + 1 and what tells it from others, followed, on the same cache line if it fits, by the posted
+ * data. */
 typedef struct {
     _Alignas(SHM_LINE) shm_counter posted;
+    call_mark call;
     char data[SHM_EAGER];
 } shm_short;
 
@@ -66,14 +72,15 @@ typedef struct {
     /* For short calls from one to all or from all to one: halves of the ring that this rank has finished; what it
      * posted. */
     _Alignas(SHM_LINE) shm_counter halves;
+    uint64_t half_chains[SHM_HALVES]; /* the chain at the end of each, at its number % SHM_HALVES */
     shm_short shorts[SHM_SHORTS];
 } shm_area;
 
-/* A message's number + 1, its place and, if it is short, its data. */
+/* A message's number + 1, its place, its count and type and, if it is short, its data. */
 typedef struct {
     _Alignas(SHM_LINE) shm_counter posted;
     shm_place src;
-    uint64_t bytes;
+    uint64_t shape;
     char data[SHM_EAGER];
 } shm_message;
 
@@ -118,6 +125,7 @@ typedef struct shm_state {
     shm_area **area;    /* (P) */
     void **dsts;        /* (P) destinations of an all-reduce */
     uint64_t calls;     /* collectives started */
+    uint64_t full[SHM_RING]; /* the arrivals' counters when all have arrived with this rank's chain */
     uint64_t phase;     /* phases reached */
     /* An entry of the ring is free once the counter has this value; NULL: it is free. */
     struct {
@@ -177,8 +185,8 @@ typedef struct {
 } shm_patience;
 
 /* Called after an unsuccessful look: spins, yields or sleeps until *counter may have reached `target`. NULL: only
- * MPI's progress can help. */
-trine_status shm_pause(shm_node *node, const shm_counter *counter, uint64_t target,
+ * MPI's progress can help. Errors: TRINE_EAUDIT if the group's ranks make different calls. */
+trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target,
                        shm_patience *patience);
 /* Advances this rank's requests in shared memory, in all groups, and its reductions in messages. */
 trine_status shm_advance(trine_world *world);
@@ -195,7 +203,9 @@ trine_status shm_advance(trine_world *world);
  *            ranks that wait for two such calls in different orders would deadlock */
 typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED, SHM_FORM_MPI } shm_form;
 
-/* The counter of a call's arrivals, and its value when all have arrived; the same for phases. */
+/* Whether all have arrived at the call. Errors: TRINE_EAUDIT if their calls differ. */
+trine_status shm_have_arrived(shm_state *s, uint64_t call, bool *arrived);
+/* The counter of a call's arrivals, and its count when all have arrived; the same for phases. */
 shm_counter *shm_arrivals(const shm_state *s, uint64_t call);
 uint64_t shm_all_arrived(const shm_state *s, uint64_t call);
 shm_counter *shm_passes(const shm_state *s, uint64_t phase);
@@ -249,6 +259,8 @@ void shm_short_end(shm_state *s);
 enum { SHM_DONE, SHM_QUEUED, SHM_POSTED, SHM_LEFT, SHM_MPI };
 
 void shm_enlist(shm_state *s, comm_request *r);
+/* Forgets all requests of a group that cannot be used any more; nothing in a group without shared memory. */
+void shm_abandon(trine_comm *comm);
 /* Waits for the started collectives with numbers below `before`: collectives of a group finish in order. */
 trine_status shm_finish_started(shm_state *s, uint64_t before);
 /* dst (P, bytes) = every member's src of call r->number. */
@@ -277,6 +289,11 @@ TRANSPORT_CALLS(SHM)
 #undef SHM
 
 /* ---- Inside the control memory --------------------------------------------------------------- */
+
+static inline bool shm_reached(const shm_counter *counter, uint64_t target) {
+    uint64_t value = atomic_load_explicit(counter, memory_order_acquire);
+    return (int32_t)((uint32_t)value - (uint32_t)target) >= 0;
+}
 
 /* Bytes of a payload in the ring of a group of `size`. */
 static inline size_t shm_payload_bytes(int size) {

@@ -3,6 +3,7 @@
  * are in progress at once. The ring has two halves; a rank that has finished the calls of one half
  * reports it once for all of them, and no rank writes to that half again before all have. */
 #include "comm/transport/shm/shm.h"
+#include "comm/watch/match.h"
 
 #include <string.h>
 
@@ -24,7 +25,11 @@ const char *shm_short_of(const shm_state *s, int member) {
 static trine_status await_half(shm_state *s) {
     uint64_t half = s->shorts / HALF;
     if (half < 2 || s->half_free == half) return TRINE_OK;
-    for (int i = 0; i < s->comm->size; i++) TRY(shm_await(s, &s->area[i]->halves, half - 1));
+    uint64_t own = s->area[s->comm->rank]->half_chains[(half - 1) % SHM_HALVES];
+    for (int i = 0; i < s->comm->size; i++) {
+        TRY(shm_await(s, &s->area[i]->halves, half - 1));
+        if (s->area[i]->half_chains[(half - 1) % SHM_HALVES] != own) return match_differs(s->comm);
+    }
     s->half_free = half;
     return TRINE_OK;
 }
@@ -33,13 +38,19 @@ static trine_status await_half(shm_state *s) {
 static trine_status post(shm_state *s, const void *src, size_t bytes) {
     shm_short *own = place_of(s, s->comm->rank);
     TRY(await_half(s));
+    own->call = s->comm->trail->last;
     memcpy(own->data, src, bytes);
     atomic_store_explicit(&own->posted, s->shorts + 1, memory_order_release);
     return TRINE_OK;
 }
 
 static trine_status await_post(shm_state *s, int member) {
-    return shm_await(s, &place_of(s, member)->posted, s->shorts + 1);
+    const shm_short *post = place_of(s, member);
+    const call_mark *own = &s->comm->trail->last;
+    TRY(shm_await(s, &post->posted, s->shorts + 1));
+    if (post->call.call == own->call && post->call.before == own->before) return TRINE_OK;
+    return match_marks(s->comm, (const int[]){s->comm->rank, member},
+                       (const call_mark[]){*own, post->call});
 }
 
 trine_status shm_short_from(shm_state *s, const void *src, size_t bytes, int root) {
@@ -63,7 +74,9 @@ trine_status shm_short_to(shm_state *s, const void *src, size_t bytes, int root)
 }
 
 void shm_short_end(shm_state *s) {
+    shm_area *own = s->area[s->comm->rank];
     if (++s->shorts % HALF) return;
-    atomic_store_explicit(&s->area[s->comm->rank]->halves, s->shorts / HALF, memory_order_release);
+    own->half_chains[s->shorts / HALF % SHM_HALVES] = s->comm->trail->chain;
+    atomic_store_explicit(&own->halves, s->shorts / HALF, memory_order_release);
     shm_wake_all(s);
 }

@@ -4,6 +4,7 @@
  * once more; a waker raises the counter, then looks at the flags; a full fence between the two
  * steps on both sides means that one of them sees the other. */
 #include "comm/transport/shm/shm.h"
+#include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 
 #include <linux/futex.h>
@@ -54,10 +55,6 @@ void shm_wake_all(const shm_state *s) {
         if (i != s->comm->rank) wake(s->node, s->index[i]);
 }
 
-static bool reached(const shm_counter *counter, uint64_t target) {
-    return atomic_load_explicit(counter, memory_order_acquire) >= target;
-}
-
 static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t target) {
     const struct timespec nap = {.tv_nsec = NAP};
     shm_head *own = head_of(n, n->rank);
@@ -65,7 +62,7 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
     atomic_store(&own->sleeping, 1);
     atomic_thread_fence(memory_order_seq_cst);
     trine_status status = shm_advance(n->world);
-    if (status == TRINE_OK && !reached(counter, target))
+    if (status == TRINE_OK && !shm_reached(counter, target))
         syscall(SYS_futex, &own->wakeup, FUTEX_WAIT, seen, &nap, NULL, 0);
     atomic_store(&own->sleeping, 0);
     return status;
@@ -73,7 +70,8 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
 
 /* MPI requests progress only while MPI is called: then this rank does not sleep, and the watchdog's
  * frequent probe is that call. */
-trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target, shm_patience *p) {
+trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target, shm_patience *p) {
+    shm_node *n = s->node;
     unsigned spins = n->crowded ? SPINS_CROWDED : SPINS;
     if (++p->polls < spins) {
         relax();
@@ -88,11 +86,11 @@ trine_status shm_pause(shm_node *n, const shm_counter *counter, uint64_t target,
         sched_yield();
         watchdog_polled(n->world, p->polls, &p->waited);
     }
-    return TRINE_OK;
+    return match_wait(s->comm, p->waited);
 }
 
 trine_status shm_await(shm_state *s, const shm_counter *counter, uint64_t target) {
     shm_patience patience = {0};
-    while (!reached(counter, target)) TRY(shm_pause(s->node, counter, target, &patience));
+    while (!shm_reached(counter, target)) TRY(shm_pause(s, counter, target, &patience));
     return TRINE_OK;
 }

@@ -133,6 +133,7 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
     watch_leave();
     MPI_Info_free(&info);
     TRY_MPI(code);
+    TRY_MPI(MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN));
     w->own = base;
     w->bytes = bytes;
     for (int r = 0; r < n->size; r++) {
