@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "base/ending.h"
 #include "base/status.h"
 
 #define SHARD_TOKENS ((uint64_t)1 << 30)
@@ -59,15 +60,24 @@ static trine_status write_all(token_files *f, const tokenizer *t, const inputs *
     TRY(corpus_encode(t, in, &s->encode, (corpus_sink){add, &split}, s->watch, &f->counts));
     TRY(check_split(f, s->val_fraction));
     TRY(shards_complete(&f->train));
-    TRY(shards_complete(&f->val));
-    TRY(shards_publish(&f->train));
-    return shards_publish(&f->val);
+    return shards_complete(&f->val);
+}
+
+/* A signal ends the program before all files have their names, or after. */
+static trine_status publish_all(token_files *f) {
+    ending_hold();
+    trine_status status = shards_publish(&f->train);
+    if (status == TRINE_OK) status = shards_publish(&f->val);
+    ending_done();
+    ending_release();
+    return status;
 }
 
 trine_status token_files_write(token_files *files, const tokenizer *t, const inputs *in,
                                const token_files_settings *s) {
     *files = (token_files){.blocks = by_blocks(in, s->split)};
     trine_status status = write_all(files, t, in, s);
+    if (status == TRINE_OK) status = publish_all(files);
     shards_discard(&files->train);
     shards_discard(&files->val);
     return status;

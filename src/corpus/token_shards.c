@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/status.h"
 
 #define MOST_FILES 1000000 /* six digits */
@@ -87,6 +88,7 @@ static trine_status next_file(shards *s) {
           "%s: more than %d files; use a larger --shard-tokens", s->stem, MOST_FILES);
     if (s->files == 1) TRY(check_unnumbered(s));
     complete_path(s, s->files, path);
+    ending_add(path);
     TRY(tokens_writer_open(&s->writer, path, s->vocab, s->hash));
     s->files++;
     s->in_file = 0;
@@ -121,6 +123,7 @@ trine_status shards_publish(shards *s) {
         complete_path(s, s->published, from);
         shards_path(s, s->published, to);
         CHECK(!rename(from, to), TRINE_EIO, "%s: %s", to, strerror(errno));
+        ending_drop(from);
     }
     return TRINE_OK;
 }
@@ -131,5 +134,6 @@ void shards_discard(shards *s) {
         char path[SHARD_PATH];
         complete_path(s, s->published, path);
         unlink(path);
+        ending_drop(path);
     }
 }

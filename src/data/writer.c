@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/status.h"
 #include "data/format.h"
 #include "data/tokens.h"
@@ -48,6 +49,7 @@ static trine_status start(tokens_writer *w, const char *path) {
     w->unfinished = malloc(size);
     CHECK(w->path && w->unfinished, TRINE_ENOMEM, "no memory for a file name");
     snprintf(w->unfinished, size, "%s.unfinished", path);
+    ending_add(w->unfinished);
     w->file = fopen(w->unfinished, "wb");
     CHECK(w->file, TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
     w->started = true;
@@ -119,6 +121,7 @@ void tokens_writer_discard(tokens_writer **w) {
     if (!*w) return;
     if ((*w)->file) fclose((*w)->file);
     if ((*w)->started) unlink((*w)->unfinished);
+    if ((*w)->unfinished) ending_drop((*w)->unfinished);
     free((*w)->path);
     free((*w)->unfinished);
     free(*w);

@@ -245,6 +245,14 @@ void comm_program_end(trine_world *world) {
     board_written();
 }
 
+bool comm_may_say(int word) {
+    return board_may_say(word);
+}
+
+int comm_launched(void) {
+    return board_expected();
+}
+
 void comm_describe(comm_words words) {
     watch_words(words);
 }

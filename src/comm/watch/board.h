@@ -110,6 +110,11 @@ bool board_claim_report(void);
 void board_release_report(void);
 /* Whether a rank of this board reports. */
 bool board_has_reporter(void);
+/* Of the ranks of a board that want to say the same (`word`, 0 to 30) because each has received a signal, the first
+ * may. After board_hush none may: a rank aborts the job, and the launcher signals the others. From any thread, and
+ * before board_join: true. */
+bool board_may_say(int word);
+void board_hush(void);
 /* Whether this rank is the first of its board to answer the alarm of this number (not 0). */
 bool board_claim_answer(uint64_t alarm);
 
