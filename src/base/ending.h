@@ -6,8 +6,8 @@
  * ending_done the work is complete: a first signal changes nothing any more, a second one still ends the process. All
  * but ending_catch may be called within hold and release.
  *
- * A program that has not called ending_catch (train_gpt, a program of the library's user) pays a mutex in these calls,
- * and signals have their own effect there. From any thread. Not collective. */
+ * A program that has not called ending_catch (train_gpt, a program of the library's user) pays a mutex in these
+ * calls, and signals have their own effect there. From any thread. Not collective. */
 #ifndef TRINE_BASE_ENDING_H
 #define TRINE_BASE_ENDING_H
 
@@ -33,8 +33,8 @@ void ending_hold(void);
 void ending_release(void);
 /* What is said from now on; copied. */
 void ending_word(const char *word);
-/* The work is complete, or has failed: call it before an error is printed too. Does not return if the process is ending
- * by a signal, which may be the cause of the error. */
+/* The work is complete, or has failed: call it before an error is printed too. Does not return if the process is
+ * ending by a signal, which may be the cause of the error. */
 void ending_done(void);
 
 #endif

@@ -65,10 +65,10 @@ static void linger(bool said) {
     if (comm_launched() > 1) nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
-/* Returns if the training has begun meanwhile. If not, it does not begin any more: the lock stays taken. */
+/* Returns if the training has begun meanwhile, or has been given up (an error, which is printed). If not, it does not begin any more: the lock stays taken. */
 static void end_before(int number) {
     pthread_mutex_lock(&beginning);
-    if (phase != BEFORE) {
+    if (phase != BEFORE || comm_leaving()) {
         pthread_mutex_unlock(&beginning);
         return;
     }
@@ -79,7 +79,7 @@ static void end_before(int number) {
 }
 
 static _Noreturn void end_at_once(int number) {
-    if (phase != SAVED)
+    if (phase == TRAINING)
         linger(say(WORD_AT_ONCE, number,
                    " again: the run ends at once, without a save; --load auto resumes the newest "
                    "complete checkpoint"));

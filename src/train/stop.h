@@ -1,15 +1,16 @@
 /* Requests to stop a run before its last step: SIGINT, SIGTERM, SIGHUP or SIGUSR1 to any rank, or the time limit. The
  * signals' own thread (base/signals.h) keeps the number; after each step, and between the global batches of a
- * validation, the ranks compare, so that all of them stop at the same point. What a signal does depends on the moment:
+ * validation, the ranks compare, so that all of them stop at the same point. What a signal does depends on the
+ * moment:
  *
- *   before the first step   there is nothing to save: the process says so and exits with TRINE_EXIT_REQUEUE at once,
- *                           wherever it is (in MPI_Init, waiting for a folder, reading a checkpoint)
- *   in a step, a save,      it is kept for stop_asked; if that takes longer than two seconds, a line on standard error
- *   a validation            says what is going on
+ *   before the first step   there is nothing to save: the process says so and exits with TRINE_EXIT_REQUEUE
+ *                           at once, wherever it is (in MPI_Init, waiting for a folder, reading a checkpoint)
+ *   in a step, a save,      it is kept for stop_asked; if that takes longer than two seconds, a line on
+ *   a validation            standard error says what is going on
  *   after the last one      it changes nothing: everything is saved
  *
- * A second SIGINT, SIGTERM or SIGHUP ends the process at once by its default action. (SIGUSR1 never does: batch systems
- * repeat it.)
+ * A second SIGINT, SIGTERM or SIGHUP ends the process at once by its default action. (SIGUSR1 never does: batch
+ * systems repeat it.)
  *
  * Invariant: the result is the same on every rank. Signals arrive at any time and clocks differ, so no
  * rank may act on its own flag. Cost: an all-reduce of one number per step or batch, when all ranks are at

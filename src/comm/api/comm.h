@@ -121,6 +121,9 @@ void comm_describe(comm_words words);
 bool comm_may_say(int word);
 /* The ranks that the launcher has started on this node; 0: unknown. From any thread. */
 int comm_launched(void);
+/* Whether trine_world_destroy has been called: the ranks leave the job together, and the launcher signals those that
+ * are still there when one has exited with an error. From any thread. */
+bool comm_leaving(void);
 
 /* Runs `work`, which waits for the file system and calls neither MPI nor a device, in another thread, and answers
  * other ranks meanwhile: they do not report this rank as dead, however long it takes. If a single file-system call

@@ -159,6 +159,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
 void trine_world_destroy(trine_world **world) {
     trine_world *w = *world;
     if (!w) return;
+    if (w->watched) board_begin_leaving();
     watchdog_leave(w);
     group_destroy(&w->comm);
     mpi_free(&w->watchdog);
@@ -247,6 +248,10 @@ void comm_program_end(trine_world *world) {
 
 bool comm_may_say(int word) {
     return board_may_say(word);
+}
+
+bool comm_leaving(void) {
+    return board_is_leaving();
 }
 
 int comm_launched(void) {

@@ -321,8 +321,11 @@ static void init_slot(slot *s) {
     atomic_compare_exchange_strong(&board.header->token, &none, token);
 }
 
+static atomic_bool leaving;
+
 void board_join(void) {
     if (board.users++) return;
+    leaving = false;
     board.start = ask_launcher();
     board.fd = -1;
     if (!join_shared()) {
@@ -339,6 +342,14 @@ void board_join(void) {
 
 void board_seal(void) {
     if (board.path[0]) unlink(board.path);
+}
+
+void board_begin_leaving(void) {
+    leaving = true;
+}
+
+bool board_is_leaving(void) {
+    return leaving;
 }
 
 void board_leave(void) {

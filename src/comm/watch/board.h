@@ -77,6 +77,9 @@ typedef struct {
 /* Takes this process's slot. May be called again; each call needs its board_leave. Not collective. */
 void board_join(void);
 void board_leave(void);
+/* Whether this process has begun to leave the job (board_begin_leaving) that it joined last. From any thread. */
+void board_begin_leaving(void);
+bool board_is_leaving(void);
 
 /* Between these two the caller, the process's main thread, changes its place. Readers see all of the changes or
  * none. */
