@@ -64,6 +64,10 @@ open_mpi() {
     fi
 }
 
+is_alive() {
+    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+}
+
 # dead_job PID: true if it has children and all of them are zombies
 dead_job() {
     found=1
@@ -86,7 +90,7 @@ kill_if_hung() { # kill_if_hung MPIRUN SCRIPT
     dead=0
     while kill -0 "$1" 2>/dev/null; do
         sleep 1
-        kill -0 "$2" 2>/dev/null || kill -KILL "$1"
+        is_alive "$2" || kill -KILL "$1"
         if dead_job "$1"; then dead=$((dead + 1)); else dead=0; fi
         [ $dead -lt 10 ] && continue
         echo "tools/mpirun.sh: all ranks have exited, but mpirun hangs in its clean-up; killing it" \
@@ -148,7 +152,8 @@ attend() {
     trap 'asked HUP' HUP
     trap 'told=USR1; pass USR1' USR1
     trap 'told=USR2; kill -USR2 "$job" 2>/dev/null || true' USR2
-    exec 3<&0 # a background job reads from /dev/null otherwise
+    # A background job reads from /dev/null otherwise.
+    if [ -e /proc/self/fd/0 ]; then exec 3<&0; else exec 3</dev/null; fi
     env --default-signal=INT,QUIT --block-signal=INT,TERM,HUP "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- &
     job=$!
     exec 3<&-
