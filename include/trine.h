@@ -237,6 +237,8 @@ typedef struct {
     const char *load;  /* a checkpoint, a folder of them, a Hugging Face folder; "auto": the newest
                           committed one of `save`, if any; NULL: none, start at step 0 */
     bool load_weights_only; /* fine-tuning: start at step 0 with a new optimizer */
+    const char *pretrained; /* where `load` is "auto" and `save` has no checkpoint yet: what to load the weights of, so
+                               that the first start of a fine-tuning and each restart are one command; NULL: none */
     double max_minutes;     /* save and stop after this many minutes; 0: never */
 } trine_checkpoint;
 

@@ -20,9 +20,7 @@
  * the job that saves there, and a slow machine loses most of them: so a time, not a number of attempts. */
 #define LIST_AGAIN_SECONDS 60
 
-/* Limit of a manifest: that of 50 TB has as many bytes, some 20 for every 4 MiB. */
-#define MANIFEST_BYTES ((uint64_t)256 << 20)
-#define LATEST_BYTES   64
+#define LATEST_BYTES 64
 
 /* ---- Agreement: a fault of one rank is reported on all ----------------------------------- */
 

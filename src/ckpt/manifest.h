@@ -12,6 +12,7 @@
 #define MANIFEST_FILE    "manifest.json"
 #define MANIFEST_VERSION 1
 #define MANIFEST_FILES   1024 /* at most */
+#define MANIFEST_BYTES   ((uint64_t)256 << 20) /* at most: that of 50 TB, with some 20 bytes for every 4 MiB */
 #define CKPT_MODEL_FILE     "model.safetensors"     /* weights, as the run computes with them */
 #define CKPT_OPTIMIZER_FILE "optimizer.safetensors" /* masters of 16-bit weights, moments */
 #define CKPT_BLOCK ((uint64_t)4 << 20) /* bytes of a file block, which has its own hash */

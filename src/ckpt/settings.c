@@ -23,10 +23,6 @@ typedef enum {
     KIND_FAMILY
 } setting_kind;
 
-/* What a different value means: another model; another run; the same run with another order of
- * additions. */
-typedef enum { ROLE_SIZE, ROLE_NUMBERS, ROLE_LAYOUT } setting_role;
-
 /* Names of an enum's values, by number; NULL where there is no value. */
 typedef struct {
     size_t count;
@@ -62,68 +58,69 @@ _Static_assert(sizeof(trine_dtype) == sizeof(int) && sizeof(trine_zero) == sizeo
 #define AT(member) offsetof(trine_config, member)
 
 static const setting settings[] = {
-    {"num-layers", ROLE_SIZE, KIND_INT, AT(model.num_layers), NULL, false},
-    {"hidden-size", ROLE_SIZE, KIND_INT, AT(model.hidden_size), NULL, false},
-    {"num-attention-heads", ROLE_SIZE, KIND_INT, AT(model.num_attention_heads), NULL, false},
-    {"ffn-hidden-size", ROLE_SIZE, KIND_INT, AT(model.ffn_hidden_size), NULL, false},
-    {"seq-length", ROLE_SIZE, KIND_INT, AT(model.seq_length), NULL, false},
-    {"vocab-size", ROLE_SIZE, KIND_INT, AT(model.vocab_size), NULL, false},
-    {"untied", ROLE_SIZE, KIND_FLAG, AT(model.untied), NULL, false},
+    {"num-layers", SETTING_MODEL, KIND_INT, AT(model.num_layers), NULL, false},
+    {"hidden-size", SETTING_MODEL, KIND_INT, AT(model.hidden_size), NULL, false},
+    {"num-attention-heads", SETTING_MODEL, KIND_INT, AT(model.num_attention_heads), NULL, false},
+    {"ffn-hidden-size", SETTING_MODEL, KIND_INT, AT(model.ffn_hidden_size), NULL, false},
+    {"seq-length", SETTING_MODEL, KIND_INT, AT(model.seq_length), NULL, false},
+    {"vocab-size", SETTING_MODEL, KIND_INT, AT(model.vocab_size), NULL, false},
+    {"untied", SETTING_MODEL, KIND_FLAG, AT(model.untied), NULL, false},
     /* Not written if they are 0, as in GPT-2. */
-    {"num-query-groups", ROLE_SIZE, KIND_INT, AT(model.num_query_groups), NULL, true},
-    {"kv-channels", ROLE_SIZE, KIND_INT, AT(model.kv_channels), NULL, true},
-    {"norm-epsilon", ROLE_SIZE, KIND_DOUBLE, AT(model.norm_epsilon), NULL, true},
-    {"rotary-base", ROLE_SIZE, KIND_DOUBLE, AT(model.rotary_base), NULL, true},
-    {"rope-scaling", ROLE_SIZE, KIND_WORD, AT(model.rope_scaling.kind), &scalings, true},
-    {"rope-scaling-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.factor), NULL, true},
-    {"rope-low-freq-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.low_freq_factor), NULL,
+    {"num-query-groups", SETTING_MODEL, KIND_INT, AT(model.num_query_groups), NULL, true},
+    {"kv-channels", SETTING_MODEL, KIND_INT, AT(model.kv_channels), NULL, true},
+    {"norm-epsilon", SETTING_MODEL, KIND_DOUBLE, AT(model.norm_epsilon), NULL, true},
+    {"rotary-base", SETTING_MODEL, KIND_DOUBLE, AT(model.rotary_base), NULL, true},
+    {"rope-scaling", SETTING_MODEL, KIND_WORD, AT(model.rope_scaling.kind), &scalings, true},
+    {"rope-scaling-factor", SETTING_MODEL, KIND_DOUBLE, AT(model.rope_scaling.factor), NULL, true},
+    {"rope-low-freq-factor", SETTING_MODEL, KIND_DOUBLE, AT(model.rope_scaling.low_freq_factor),
+     NULL, true},
+    {"rope-high-freq-factor", SETTING_MODEL, KIND_DOUBLE, AT(model.rope_scaling.high_freq_factor),
+     NULL, true},
+    {"rope-original-length", SETTING_MODEL, KIND_INT, AT(model.rope_scaling.original_length), NULL,
      true},
-    {"rope-high-freq-factor", ROLE_SIZE, KIND_DOUBLE, AT(model.rope_scaling.high_freq_factor), NULL,
-     true},
-    {"rope-original-length", ROLE_SIZE, KIND_INT, AT(model.rope_scaling.original_length), NULL,
-     true},
-    {"max-position-embeddings", ROLE_SIZE, KIND_INT, AT(model.max_positions), NULL, true},
-    {"family", ROLE_SIZE, KIND_FAMILY, AT(model), NULL, true},
+    {"max-position-embeddings", SETTING_MODEL, KIND_INT, AT(model.max_positions), NULL, true},
+    {"family", SETTING_MODEL, KIND_FAMILY, AT(model), NULL, true},
 
-    {"hidden-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL, false},
-    {"attention-dropout", ROLE_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL, false},
-    {"bf16", ROLE_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL, false},
-    {"fp16", ROLE_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL, false},
-    {"grad-dtype", ROLE_NUMBERS, KIND_WORD, AT(precision.grads), &types, false},
-    {"loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL, false},
-    {"initial-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL,
+    {"hidden-dropout", SETTING_NUMBERS, KIND_DOUBLE, AT(model.hidden_dropout), NULL, false},
+    {"attention-dropout", SETTING_NUMBERS, KIND_DOUBLE, AT(model.attention_dropout), NULL, false},
+    {"bf16", SETTING_NUMBERS, KIND_FLAG, AT(precision.bf16), NULL, false},
+    {"fp16", SETTING_NUMBERS, KIND_FLAG, AT(precision.fp16), NULL, false},
+    {"grad-dtype", SETTING_NUMBERS, KIND_WORD, AT(precision.grads), &types, false},
+    {"loss-scale", SETTING_NUMBERS, KIND_DOUBLE, AT(precision.loss_scale), NULL, false},
+    {"initial-loss-scale", SETTING_NUMBERS, KIND_DOUBLE, AT(precision.initial_loss_scale), NULL,
      false},
-    {"min-loss-scale", ROLE_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL, false},
-    {"loss-scale-window", ROLE_NUMBERS, KIND_INT, AT(precision.loss_scale_window), NULL, false},
-    {"hysteresis", ROLE_NUMBERS, KIND_INT, AT(precision.hysteresis), NULL, false},
-    {"tf32", ROLE_NUMBERS, KIND_FLAG, AT(parallel.tf32), NULL, false},
-    {"global-batch-size", ROLE_NUMBERS, KIND_INT, AT(global_batch_size), NULL, false},
-    {"train-iters", ROLE_NUMBERS, KIND_INT, AT(train_iters), NULL, false},
-    {"lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.lr), NULL, false},
-    {"min-lr", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL, false},
-    {"lr-warmup-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL, false},
-    {"lr-decay-iters", ROLE_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL, false},
-    {"lr-decay-style", ROLE_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), &decays, false},
-    {"weight-decay", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL, false},
-    {"decay-all", ROLE_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL, false},
-    {"adam-beta1", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL, false},
-    {"adam-beta2", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta2), NULL, false},
-    {"adam-eps", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_eps), NULL, false},
-    {"clip-grad", ROLE_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL, false},
-    {"seed", ROLE_NUMBERS, KIND_U64, AT(data.seed), NULL, false},
+    {"min-loss-scale", SETTING_NUMBERS, KIND_DOUBLE, AT(precision.min_loss_scale), NULL, false},
+    {"loss-scale-window", SETTING_NUMBERS, KIND_INT, AT(precision.loss_scale_window), NULL, false},
+    {"hysteresis", SETTING_NUMBERS, KIND_INT, AT(precision.hysteresis), NULL, false},
+    {"tf32", SETTING_NUMBERS, KIND_FLAG, AT(parallel.tf32), NULL, false},
+    {"global-batch-size", SETTING_NUMBERS, KIND_INT, AT(global_batch_size), NULL, false},
+    {"train-iters", SETTING_NUMBERS, KIND_INT, AT(train_iters), NULL, false},
+    {"lr", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.lr), NULL, false},
+    {"min-lr", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.min_lr), NULL, false},
+    {"lr-warmup-iters", SETTING_NUMBERS, KIND_INT, AT(optimizer.lr_warmup_iters), NULL, false},
+    {"lr-decay-iters", SETTING_NUMBERS, KIND_INT, AT(optimizer.lr_decay_iters), NULL, false},
+    {"lr-decay-style", SETTING_NUMBERS, KIND_WORD, AT(optimizer.lr_decay_style), &decays, false},
+    {"weight-decay", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.weight_decay), NULL, false},
+    {"decay-all", SETTING_NUMBERS, KIND_FLAG, AT(optimizer.decay_all), NULL, false},
+    {"adam-beta1", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta1), NULL, false},
+    {"adam-beta2", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_beta2), NULL, false},
+    {"adam-eps", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.adam_eps), NULL, false},
+    {"clip-grad", SETTING_NUMBERS, KIND_DOUBLE, AT(optimizer.clip_grad), NULL, false},
+    {"seed", SETTING_NUMBERS, KIND_U64, AT(data.seed), NULL, false},
 
 #define AXIS_SETTING(axis, member, option, help)                                                   \
-    {#member, ROLE_LAYOUT, KIND_INT, AT(parallel.layout.member), NULL, false},
+    {#member, SETTING_LAYOUT, KIND_INT, AT(parallel.layout.member), NULL, false},
     TRINE_AXIS_LIST(AXIS_SETTING)
 #undef AXIS_SETTING
-        {"zero", ROLE_LAYOUT, KIND_INT, AT(parallel.zero), NULL, false},
-    {"schedule", ROLE_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules, false},
-    {"pp-split", ROLE_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL, false},
-    {"sequence-parallel", ROLE_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL, false},
-    {"recompute-granularity", ROLE_LAYOUT, KIND_WORD, AT(parallel.recompute), &recomputes, false},
-    {"micro-batch-size", ROLE_LAYOUT, KIND_INT, AT(micro_batch_size), NULL, false},
-    {"loss-chunk", ROLE_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL, false},
-    {"device", ROLE_LAYOUT, KIND_TEXT, AT(parallel.device), NULL, false},
+        {"zero", SETTING_LAYOUT, KIND_INT, AT(parallel.zero), NULL, false},
+    {"schedule", SETTING_LAYOUT, KIND_WORD, AT(parallel.schedule), &schedules, false},
+    {"pp-split", SETTING_LAYOUT, KIND_TEXT, AT(parallel.pp_split), NULL, false},
+    {"sequence-parallel", SETTING_LAYOUT, KIND_FLAG, AT(parallel.sequence_parallel), NULL, false},
+    {"recompute-granularity", SETTING_LAYOUT, KIND_WORD, AT(parallel.recompute), &recomputes,
+     false},
+    {"micro-batch-size", SETTING_LAYOUT, KIND_INT, AT(micro_batch_size), NULL, false},
+    {"loss-chunk", SETTING_LAYOUT, KIND_INT, AT(parallel.loss_chunk), NULL, false},
+    {"device", SETTING_LAYOUT, KIND_TEXT, AT(parallel.device), NULL, false},
 };
 
 #define SETTINGS (sizeof settings / sizeof *settings)
@@ -131,23 +128,29 @@ static const setting settings[] = {
 /* Options that do not affect the numbers of a run, but the cooperation of its ranks. (A rank in
  * serial mode waits where others proceed, which the program checker does not cover.) */
 static const setting joint[] = {
-    {"schedule-file", ROLE_LAYOUT, KIND_TEXT, AT(parallel.schedule_file), NULL, false},
-    {"num-virtual-stages-per-pipeline-rank", ROLE_LAYOUT, KIND_INT, AT(parallel.virtual_stages),
+    {"schedule-file", SETTING_LAYOUT, KIND_TEXT, AT(parallel.schedule_file), NULL, false},
+    {"num-virtual-stages-per-pipeline-rank", SETTING_LAYOUT, KIND_INT, AT(parallel.virtual_stages),
      NULL, false},
-    {"keep-recomputed", ROLE_LAYOUT, KIND_FLAG, AT(parallel.keep_recomputed), NULL, false},
-    {"gather-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL, false},
-    {"reduce-buffers", ROLE_LAYOUT, KIND_INT, AT(parallel.reduce_buffers), NULL, false},
-    {"ranks-per-node", ROLE_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL, false},
-    {"transport", ROLE_LAYOUT, KIND_WORD, AT(parallel.transport), &transports, false},
-    {"audit", ROLE_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL, false},
-    {"serial", ROLE_LAYOUT, KIND_FLAG, AT(parallel.serial), NULL, false},
-    {"ordered-reductions", ROLE_LAYOUT, KIND_FLAG, AT(parallel.ordered_reductions), NULL, false},
-    {"stage-messages", ROLE_LAYOUT, KIND_FLAG, AT(parallel.stage_messages), NULL, false},
-    {"one-queue", ROLE_LAYOUT, KIND_FLAG, AT(parallel.one_queue), NULL, false},
-    {"eval-iters", ROLE_LAYOUT, KIND_INT, AT(eval_iters), NULL, false},
+    {"keep-recomputed", SETTING_LAYOUT, KIND_FLAG, AT(parallel.keep_recomputed), NULL, false},
+    {"gather-buffers", SETTING_LAYOUT, KIND_INT, AT(parallel.gather_buffers), NULL, false},
+    {"reduce-buffers", SETTING_LAYOUT, KIND_INT, AT(parallel.reduce_buffers), NULL, false},
+    {"ranks-per-node", SETTING_LAYOUT, KIND_INT, AT(parallel.ranks_per_node), NULL, false},
+    {"transport", SETTING_LAYOUT, KIND_WORD, AT(parallel.transport), &transports, false},
+    {"audit", SETTING_LAYOUT, KIND_FLAG, AT(parallel.audit), NULL, false},
+    {"serial", SETTING_LAYOUT, KIND_FLAG, AT(parallel.serial), NULL, false},
+    {"ordered-reductions", SETTING_LAYOUT, KIND_FLAG, AT(parallel.ordered_reductions), NULL, false},
+    {"stage-messages", SETTING_LAYOUT, KIND_FLAG, AT(parallel.stage_messages), NULL, false},
+    {"one-queue", SETTING_LAYOUT, KIND_FLAG, AT(parallel.one_queue), NULL, false},
+    {"eval-iters", SETTING_LAYOUT, KIND_INT, AT(eval_iters), NULL, false},
 };
 
 #define JOINT (sizeof joint / sizeof *joint)
+
+const char *settings_row(size_t i, setting_role *role) {
+    if (i >= SETTINGS) return NULL;
+    *role = settings[i].role;
+    return settings[i].name;
+}
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 
@@ -306,7 +309,7 @@ static trine_status read_size(const setting *s, const cJSON *object, trine_confi
 static trine_status read_sizes(const cJSON *object, trine_model *model) {
     trine_config config = {0};
     for (size_t i = 0; i < SETTINGS; i++)
-        if (settings[i].role == ROLE_SIZE) TRY(read_size(&settings[i], object, &config));
+        if (settings[i].role == SETTING_MODEL) TRY(read_size(&settings[i], object, &config));
     *model = config.model;
     CHECK(model->kv_channels || model->hidden_size % model->num_attention_heads == 0, TRINE_EDATA,
           "the configuration's \"hidden-size\" %d is not a multiple of its \"num-attention-heads\" "
@@ -335,7 +338,10 @@ trine_status settings_scale_moves(const char *json, bool *moves) {
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
+/* Of two parsed values. A value that is absent has its default, which no row writes. */
 static bool same(const cJSON *a, const cJSON *b) {
+    if (!a || !b) return a == b;
+    ASSERT(!cJSON_IsRaw(a) && !cJSON_IsRaw(b)); /* made, not parsed: a number without a value */
     if ((a->type & 0xff) != (b->type & 0xff)) return false;
     if (cJSON_IsNumber(a)) return a->valuedouble == b->valuedouble;
     return !cJSON_IsString(a) || strcmp(a->valuestring, b->valuestring) == 0;
@@ -355,19 +361,21 @@ static const setting *find_setting(const char *name) {
     return NULL;
 }
 
-/* Prints differences: those of the layout on one line, others one per line. */
+/* Prints differences, in the order of the table: those of the layout on one line, others one per line. */
 static void print_differences(const cJSON *saved, const cJSON *now, bool layout, FILE *out) {
     char a[JSON_NUMBER], b[JSON_NUMBER];
     int printed = 0;
-    for (const cJSON *n = now->child; n; n = n->next) {
-        const cJSON *s = cJSON_GetObjectItemCaseSensitive(saved, n->string);
-        if ((find_setting(n->string)->role == ROLE_LAYOUT) != layout || (s && same(s, n))) continue;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const char *name = settings[i].name;
+        const cJSON *s = cJSON_GetObjectItemCaseSensitive(saved, name);
+        const cJSON *n = cJSON_GetObjectItemCaseSensitive(now, name);
+        if ((settings[i].role == SETTING_LAYOUT) != layout || same(s, n)) continue;
         const char *before = item_text(a, s), *after = item_text(b, n);
         if (layout)
-            fprintf(out, "%s%s %s -> %s", printed ? ", " : "  the layout differs: ", n->string,
-                    before, after);
+            fprintf(out, "%s%s %s -> %s", printed ? ", " : "  the layout differs: ", name, before,
+                    after);
         else
-            fprintf(out, "  %s: %s in the checkpoint, %s now\n", n->string, before, after);
+            fprintf(out, "  %s: %s in the checkpoint, %s now\n", name, before, after);
         printed++;
     }
     if (layout && printed) fputc('\n', out);
@@ -405,23 +413,40 @@ trine_status settings_compare(const char *json, const trine_config *config, FILE
     return status;
 }
 
+#define SIZE_TEXT FAMILY_TEXT
+_Static_assert(SIZE_TEXT >= JSON_NUMBER, "a size may be a number");
+
+/* The value of a size of the model; 17 digits, so that equal texts are equal values. */
+static const char *size_text(char text[SIZE_TEXT], const setting *s, const trine_config *config) {
+    const void *at = (const char *)config + s->at;
+    int number;
+    if (s->kind == KIND_FAMILY) return family_text(family_of(at), text);
+    if (s->optional && is_default(s, config)) return "default";
+    if (s->kind == KIND_DOUBLE) return json_number(text, *(const double *)at);
+    if (s->kind == KIND_FLAG) return *(const bool *)at ? "on" : "off";
+    memcpy(&number, at, sizeof number);
+    if (s->kind == KIND_WORD) return s->words->texts[number];
+    ASSERT(s->kind == KIND_INT);
+    snprintf(text, SIZE_TEXT, "%d", number);
+    return text;
+}
+
 trine_status settings_same_model(const trine_model *saved, const trine_model *model,
                                  bool weights_only, const char *path) {
     trine_config a = {.model = *saved}, b = {.model = *model};
-    char text[600], before[JSON_NUMBER], after[JSON_NUMBER];
+    char text[2000], before[SIZE_TEXT], after[SIZE_TEXT];
     size_t used = 0;
+    gpt_canonical(&a.model);
+    gpt_canonical(&b.model);
     a.model.max_positions = model->max_positions; /* no number depends on it */
     if (weights_only && gpt_has_rope(model)) a.model.seq_length = model->seq_length;
-    for (const setting *s = settings; s->role == ROLE_SIZE; s++) {
-        cJSON *x = make_item(s, &a), *y = make_item(s, &b);
-        bool made = x && y;
-        if (made && !same(x, y))
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const setting *s = &settings[i];
+        if (s->role != SETTING_MODEL) continue;
+        const char *x = size_text(before, s, &a), *y = size_text(after, s, &b);
+        if (strcmp(x, y) != 0 && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s %s is %s there, %s here",
-                                     used ? "," : "", s->name, item_text(before, x),
-                                     item_text(after, y));
-        cJSON_Delete(x);
-        cJSON_Delete(y);
-        CHECK(made, TRINE_ENOMEM, "no memory to compare two models");
+                                     used ? "," : "", s->name, x, y);
     }
     CHECK(!used, TRINE_EINVAL, "%s holds a different model:%s", path, text);
     return TRINE_OK;

@@ -10,6 +10,13 @@
 
 #include "comm/api/alike.h"
 
+/* What a different value in a checkpoint means: it is of another model, which is refused; another run, which is
+ * reported; or the same run with another order of additions, reported on one line. */
+typedef enum { SETTING_MODEL, SETTING_NUMBERS, SETTING_LAYOUT } setting_role;
+
+/* The option of row i of the table, and its role; NULL after the last row. Pure. */
+const char *settings_row(size_t i, setting_role *role);
+
 /* The configuration as a JSON object, owned by the caller (free). `config` is complete (the trainer's).
  * Errors: TRINE_ENOMEM. Pure. */
 trine_status settings_print(const trine_config *config, char **json);

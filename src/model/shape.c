@@ -112,6 +112,41 @@ void gpt_canonical(trine_model *m) {
         m->rope_scaling = (trine_rope_scaling){TRINE_ROPE_LINEAR, m->rope_scaling.factor, 0, 0, 0};
 }
 
+static bool has_layer(const trine_model *m, trine_layer_kind kind) {
+    const trine_family *f = family_of(m);
+    const trine_layer *const lists[] = {f->embedding, f->block, f->head};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const trine_layer *row = lists[i]; row->kind != TRINE_LAYER_END; row++)
+            if (row->kind == kind) return true;
+    return false;
+}
+
+const char *gpt_unread(const trine_model *m) {
+    const trine_rope_scaling *s = &m->rope_scaling;
+    bool rope = has_layer(m, TRINE_LAYER_ROPE), linear = s->kind == TRINE_ROPE_LINEAR;
+    bool rms = has_layer(m, TRINE_LAYER_RMS_NORM) || has_layer(m, TRINE_LAYER_QK_NORM);
+    bool ranges = s->low_freq_factor != 0 || s->high_freq_factor != 0 || s->original_length;
+    const struct {
+        bool wrong;
+        const char *text;
+    } rules[] = {
+        {m->norm_epsilon != 0 && m->norm_epsilon != 1e-5 && !rms,
+         "--norm-epsilon: this family has no RMS norms; its layer norms have 1e-5"},
+        {m->rotary_base != 0 && m->rotary_base != 10000 && !rope,
+         "--rotary-base: this family has no rotary positions"},
+        {s->kind != TRINE_ROPE_DEFAULT && !rope,
+         "--rope-scaling: this family has no rotary positions"},
+        {s->kind == TRINE_ROPE_DEFAULT && (s->factor != 0 || ranges),
+         "--rope-scaling-factor and other numbers of a rope scaling require --rope-scaling"},
+        {linear && ranges,
+         "rope scaling: low_freq_factor, high_freq_factor and original_length are for "
+         "llama3"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].wrong) return rules[i].text;
+    return NULL;
+}
+
 gpt_shape gpt_unsharded_shape(const trine_model *m) {
     gpt_shape s = {.B = 1, .tp = 1};
     gpt_set_sizes(&s, m);

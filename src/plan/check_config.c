@@ -571,6 +571,8 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     fill_in(&c, ranks);
+    const char *unread = gpt_unread(&config->model);
+    EXPECT(!unread, "%s", unread);
     check_model(&c, f);
     check_family(&c.model, f);
     check_choices(&c.parallel, f);

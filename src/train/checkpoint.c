@@ -14,12 +14,12 @@
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
-#include "train/shards.h"
 #include "train/ranks.h"
+#include "train/load_request.h"
+#include "train/shards.h"
 #include "train/stop.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
-#include "trine_checkpoint.h"
 
 static trine_comm *world_of(const trine_trainer *t) {
     return trine_mesh_group(t->mesh, TRINE_WORLD);
@@ -84,10 +84,6 @@ static trine_status restore_state(trine_trainer *t, const ckpt_source *source) {
 }
 
 /* ---- Loading --------------------------------------------------------------------------------- */
-
-static bool is_auto(const trine_checkpoint *c) {
-    return c->load && strcmp(c->load, "auto") == 0;
-}
 
 /* Whether only weights are loaded: there is no state, or only weights were requested. */
 static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) {
@@ -183,19 +179,28 @@ static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
+/* What "auto" loads where no checkpoint was saved yet. Collective over: world. */
+static trine_status load_first(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
+    trine_checkpoint first = {.load = c->pretrained, .load_weights_only = true};
+    FILE *own = report_stream(t, out);
+    if (own) fprintf(own, "no checkpoint in %s; starting at step 0\n", c->save);
+    if (!c->pretrained) return TRINE_OK;
+    ckpt_source *source;
+    TRY(ckpt_open(&source, world_of(t), c->pretrained, out));
+    trine_status status = load_source(t, &first, source, out);
+    ckpt_close(&source);
+    return status;
+}
+
 /* Collective over: world. */
 static trine_status load(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
     ckpt_source *source = NULL;
     trine_comm *world = world_of(t);
-    TRY(is_auto(c) ? ckpt_open_newest(&source, world, c->save, out)
-                   : ckpt_open(&source, world, c->load, out));
-    if (!source) {
-        FILE *own = report_stream(t, out);
-        if (own) fprintf(own, "no checkpoint in %s; starting at step 0\n", c->save);
-        return TRINE_OK;
-    }
+    TRY(request_is_auto(c) ? ckpt_open_newest(&source, world, c->save, out)
+                           : ckpt_open(&source, world, c->load, out));
+    if (!source) return load_first(t, c, out);
     trine_status status = load_source(t, c, source, out);
-    if (is_auto(c) && ckpt_saved_state(source)) t->saved = t->steps;
+    if (request_is_auto(c) && ckpt_saved_state(source)) t->saved = t->steps;
     ckpt_close(&source);
     return status;
 }
@@ -236,7 +241,7 @@ typedef struct {
 static trine_status try_folder(void *context) {
     const trial *x = context;
     if (trine_world_rank(x->t->world) != 0) return TRINE_OK;
-    if (!is_auto(x->c)) TRY(check_newest(x->c->save, x->t->steps));
+    if (!request_is_auto(x->c)) TRY(check_newest(x->c->save, x->t->steps));
     return folder_try(x->t->lease, x->t->steps, 0);
 }
 
@@ -283,10 +288,10 @@ static trine_status hold_folder(trine_trainer *t, const trine_checkpoint *c, FIL
 }
 
 static trine_status check_request(const trine_checkpoint *c) {
-    CHECK(!is_auto(c) || c->save, TRINE_EINVAL, "--load auto requires --save");
-    CHECK(!is_auto(c) || !c->load_weights_only, TRINE_EINVAL,
-          "--load auto resumes a run, --load-weights-only starts a new one; give the checkpoint's "
-          "path");
+    for (int i = 0; i < REQUEST_RULES; i++) {
+        const char *fault = request_fault(c, i);
+        CHECK(!fault, TRINE_EINVAL, "%s", fault);
+    }
     return TRINE_OK;
 }
 

@@ -5,13 +5,12 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
-#include "ckpt/hf/hf.h"
-#include "ckpt/source.h"
 #include "core/spec.h"
 #include "device/device.h"
 #include "model/family.h"
 #include "model/preset.h"
 #include "model/shape.h"
+#include "train/load_request.h"
 
 /* The command line of the example trainers, as one table. */
 
@@ -67,7 +66,7 @@ static choices default_choices(void) {
     return (choices){.schedule = schedules[trine_config_default().parallel.schedule]};
 }
 
-#define CLI_ROWS 96
+#define CLI_ROWS 112
 
 /* Returns count. */
 static size_t put_rows(option *rows, const option *own, size_t count) {
@@ -275,6 +274,9 @@ static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
                       "under any layout; auto: the newest checkpoint in --save, if any"),
         OPTION_FLAG("load-weights-only", "finetune", &c->load_weights_only,
                     "load only the weights; start at step 0 with a new optimizer"),
+        OPTION_STRING("pretrained-checkpoint", NULL, &c->pretrained, "PATH",
+                      "with --load auto: what to load the weights of, as with --finetune, where "
+                      "--save has no checkpoint yet"),
         OPTION_DOUBLE("max-minutes", "exit-duration-in-mins", &c->max_minutes, "X", 0, INFINITY,
                       "save and exit with status 75 after this many minutes; 0: never"),
     };
@@ -343,25 +345,25 @@ static options make_table(const char *program, option rows[CLI_ROWS], trine_conf
 
 /* Refuses options without effect or with an unintended one, all in one message. */
 static trine_status check_checkpoint(const trine_checkpoint *c) {
-    bool automatic = c->load && strcmp(c->load, "auto") == 0;
     const struct {
         bool wrong;
         const char *text;
     } rules[] = {
-        {automatic && !c->save, "--load auto requires --save"},
-        {automatic && c->load_weights_only, "--load auto resumes a run, --load-weights-only starts "
-                                            "a new one; give the checkpoint's path"},
         {c->load_weights_only && !c->load, "--load-weights-only requires --load"},
         {c->save_interval && !c->save, "--save-interval requires --save"},
         {c->keep && !c->save, "--keep requires --save"},
         {c->max_minutes > 0 && !c->save, "--max-minutes requires --save; the run would be lost"},
     };
-    char text[600] = "";
+    char text[800] = "";
     size_t used = 0;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].wrong)
+    for (size_t i = 0; i < REQUEST_RULES + sizeof rules / sizeof *rules; i++) {
+        const char *fault = i < REQUEST_RULES                ? request_fault(c, (int)i)
+                            : rules[i - REQUEST_RULES].wrong ? rules[i - REQUEST_RULES].text
+                                                             : NULL;
+        if (fault)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "\n  - " : "",
-                                     rules[i].text);
+                                     fault);
+    }
     CHECK(!used, TRINE_EINVAL, "%s", text);
     return TRINE_OK;
 }
@@ -380,21 +382,18 @@ static void choose_schedule(const choices *c, trine_parallel *p) {
         p->schedule_file = c->schedule;
 }
 
-#define FOLDER_LENGTH                                                                              \
-    4096 /* the sequence of a Hugging Face model with rotary positions is at most this by default */
-
-/* Without a preset, a Hugging Face folder to load says what the model is. */
-static trine_status model_of_folder(trine_model *m, const char *load) {
-    if (!load || !hf_is(load)) return TRINE_OK;
-    trine_model found;
-    TRY(hf_model(&found, load));
-    found.hidden_dropout = m->hidden_dropout, found.attention_dropout = m->attention_dropout;
-    *m = found;
-    if (gpt_has_rope(m) && m->seq_length > FOLDER_LENGTH) m->seq_length = FOLDER_LENGTH;
+/* Without a preset, what is loaded says what the model is. What cannot be read is reported when it is loaded, by all
+ * ranks together; where nothing will be loaded, here. */
+static trine_status model_of_load(trine_model *m, const trine_run *run) {
+    bool looks = run->dry_run || run->explain;
+    trine_status status = trine_checkpoint_model(&run->checkpoint, m);
+    if (status == TRINE_EINVAL || looks) return status;
+    status_clear();
     return TRINE_OK;
 }
 
-/* Parses twice: the first pass finds the preset or the folder, whose sizes the other options override in the second. */
+/* Parses twice: the first pass finds the preset or what is loaded, whose sizes the other options override in the
+ * second. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     option rows[CLI_ROWS];
     choices c = default_choices();
@@ -402,13 +401,12 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     *config = trine_config_default();
     *run = default_run();
     TRY(options_parse(&table, argc, argv));
-    const char *load = run->checkpoint.load;
     *config = trine_config_default();
-    *run = default_run();
     if (c.model)
         TRY(trine_model_preset(&config->model, models[c.model]));
     else
-        TRY(model_of_folder(&config->model, load));
+        TRY(model_of_load(&config->model, run));
+    *run = default_run();
     TRY(options_parse(&table, argc, argv));
     if (c.family) TRY(family_find(&config->model.family, c.family));
     choose_schedule(&c, &config->parallel);

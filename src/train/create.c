@@ -8,22 +8,25 @@
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
 
-/* Copies a string, since the trainer may outlive the caller's. */
-static trine_status own_string(const char **text, char **owned) {
-    if (!*text) return TRINE_OK;
-    *owned = strdup(*text);
-    CHECK(*owned, TRINE_ENOMEM, "no memory for \"%s\"", *text);
-    *text = *owned;
-    return TRINE_OK;
-}
+/* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
+ * holds the list to include/trine.h. */
+static const size_t strings[] = {
+    offsetof(trine_config, data.data_path),        offsetof(trine_config, data.val_data_path),
+    offsetof(trine_config, data.tokenizer),        offsetof(trine_config, parallel.schedule_file),
+    offsetof(trine_config, parallel.pp_split),     offsetof(trine_config, parallel.device),
+    offsetof(trine_config, parallel.cuda_library),
+};
+_Static_assert(sizeof strings / sizeof *strings == TRAINER_STRINGS, "a copy of each");
 
-static trine_status own_strings(trine_trainer *t) {
-    TRY(own_string(&t->config.data.data_path, &t->data_path));
-    TRY(own_string(&t->config.data.val_data_path, &t->val_path));
-    TRY(own_string(&t->config.data.tokenizer, &t->tokenizer_path));
-    TRY(own_string(&t->config.parallel.cuda_library, &t->library));
-    TRY(own_string(&t->config.parallel.schedule_file, &t->schedule_file));
-    return own_string(&t->config.parallel.pp_split, &t->split);
+trine_status trainer_own_strings(trine_trainer *t) {
+    for (int i = 0; i < TRAINER_STRINGS; i++) {
+        const char **text = (const char **)((char *)&t->config + strings[i]);
+        if (!*text) continue;
+        t->strings[i] = strdup(*text);
+        CHECK(t->strings[i], TRINE_ENOMEM, "no memory for \"%s\"", *text);
+        *text = t->strings[i];
+    }
+    return TRINE_OK;
 }
 
 static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
@@ -134,7 +137,7 @@ static trine_status find_peak(trine_trainer *t) {
 
 /* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
-    TRY(own_strings(t));
+    TRY(trainer_own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
@@ -205,12 +208,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     blend_close(&t->train.samples);
     blend_close(&t->val.samples);
     run_tokenizer_free(&t->tokenizer);
-    free(t->data_path);
-    free(t->val_path);
-    free(t->tokenizer_path);
-    free(t->split);
-    free(t->schedule_file);
-    free(t->library);
+    for (int i = 0; i < TRAINER_STRINGS; i++) free(t->strings[i]);
     free(t);
     *trainer = NULL;
 }

@@ -29,12 +29,13 @@ trine_status ranks_agree_config(trine_world *world, const trine_config *config) 
 
 static trine_status list_checkpoint(alike_list *list, const trine_checkpoint *c) {
     bool automatic = c->load && strcmp(c->load, "auto") == 0;
-    TRY(alike_begin(list, 6));
+    TRY(alike_begin(list, 7));
     alike_text(list, "save", c->save ? "given" : "not given");
     alike_number(list, "save-interval", c->save_interval);
     alike_number(list, "keep", c->keep);
     alike_text(list, "load", automatic ? "auto" : c->load ? "a path" : "not given");
     alike_flag(list, "load-weights-only", c->load_weights_only);
+    alike_text(list, "pretrained-checkpoint", c->pretrained ? "given" : "not given");
     alike_number(list, "max-minutes", c->max_minutes);
     return TRINE_OK;
 }

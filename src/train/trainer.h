@@ -29,6 +29,8 @@ typedef struct {
     tokens_print print;
 } trainer_data;
 
+enum { TRAINER_STRINGS = 7 }; /* of a trine_config */
+
 struct trine_trainer {
     trine_world *world; /* not owned */
     trine_config config;
@@ -65,9 +67,11 @@ struct trine_trainer {
     uint64_t peak_bytes; /* the largest rank's plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
-    char *data_path, *val_path, *tokenizer_path, *split, *schedule_file, *library; /* owned copies of the
-                                                                                      configuration's strings */
+    char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */
 };
+
+/* Copies the strings of t->config, since the trainer may outlive the caller's. Errors: TRINE_ENOMEM. Not collective. */
+trine_status trainer_own_strings(trine_trainer *t);
 
 /* What the run's tokenizer must fit; borrowed from the trainer. */
 run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t);

@@ -101,6 +101,19 @@ static void what_changes_the_numbers_has_a_line_each(void **state) {
                 "  seed: 1234 in the checkpoint, 18446744073709551615 now\n");
 }
 
+/* A size that one side leaves at its default is compared too. */
+static void a_default_differs_from_a_value(void **state) {
+    (void)state;
+    trine_config a = full_config(), b = a;
+    a.model.rotary_base = 1e6, a.model.norm_epsilon = 1e-6;
+    expect_said(&a, &b,
+                "  norm-epsilon: 1e-06 in the checkpoint, not set now\n"
+                "  rotary-base: 1000000 in the checkpoint, not set now\n");
+    expect_said(&b, &a,
+                "  norm-epsilon: not set in the checkpoint, 1e-06 now\n"
+                "  rotary-base: not set in the checkpoint, 1000000 now\n");
+}
+
 /* Every field that affects the numbers of a run must be in the table. */
 static void no_number_is_forgotten(void **state) {
     (void)state;
@@ -222,6 +235,7 @@ int main(void) {
         cmocka_unit_test(machines_are_not_in_it),
         cmocka_unit_test(the_layout_has_one_line),
         cmocka_unit_test(what_changes_the_numbers_has_a_line_each),
+        cmocka_unit_test(a_default_differs_from_a_value),
         cmocka_unit_test(no_number_is_forgotten),
         cmocka_unit_test(other_versions_are_told),
         cmocka_unit_test(a_model_comes_back),

@@ -70,13 +70,27 @@ has_positions() {
 # What a run of shorter sequences leaves has the positions of the folder that it began with, also after a resume.
 positions() {
     train --load mistral --finetune --seq-length 8 --save short && has_positions short/step-2 16 &&
-        train --load auto --save short --family mistral --seq-length 8 --train-iters 3 && has_positions short/step-3 16 &&
+        train --load auto --save short --seq-length 8 --train-iters 3 && has_positions short/step-3 16 &&
         "$build/trine-export" short long >out && has_positions long 16 &&
         "$build/trine-generate" long --prompt 0123456789 --tokens 1 >out 2>err &&
         train --family mistral --max-position-embeddings 40 --save stated && has_positions stated/step-2 40 &&
         ! train --max-position-embeddings 40 2>err && grep -q "max-position-embeddings 40: for rotary positions" err
 }
 check "positions of a folder outlive shorter sequences" positions
+
+# One command for the first start of a fine-tuning and for each restart; the model is that of the folder, then of the
+# checkpoint, with what the folder alone knows (theta).
+one_command() {
+    sed 's/"rope_theta":[^,]*/"rope_theta": 77/' mistral/config.json >theta.json && mkdir -p theta && cp mistral/* theta &&
+        mv theta.json theta/config.json &&
+        for iters in 2 4; do
+            train --load auto --pretrained-checkpoint theta --save tuned --seq-length 8 --train-iters $iters >out || return 1
+            grep -q '"rope_theta":[[:space:]]*77,' "tuned/step-$iters/config.json" || return 1
+        done && grep -q "^resumed from tuned/step-2: 2 steps" out &&
+        ! train --load auto --save tuned --rotary-base 10000 --train-iters 6 2>err &&
+        grep -q "rotary-base is 77 there, default here" err
+}
+check "a fine-tuning starts and restarts with one command" one_command
 
 files() {
     find . -type f -exec md5sum {} + | sort

@@ -126,6 +126,8 @@ says 1 "  - --keep requires --save" && says 1 "  - --max-minutes requires --save
     says 1 "--load auto requires --save" &&
     says 1 "--load auto resumes a run, --load-weights-only starts a new one; give the checkpoint's path"
 result $? "all of them in one message"
+alone "--pretrained-checkpoint requires --load auto; without it, use --load PATH --finetune" "--pretrained-checkpoint without --load auto" \
+    --data-path "$data" --pretrained-checkpoint "$dir/any" --load "$dir/any"
 alone "--load-weights-only requires --load" "--load-weights-only without --load" --data-path "$data" --load-weights-only
 
 job 2 --data-path "$data" --save "$dir/saved" --train-iters 2 && [ -d "$dir/saved/step-2" ]

@@ -1,0 +1,15 @@
+/* What a trainer is asked to load (trine_checkpoint): what the command line and trine_trainer_load refuse alike, and
+ * the model that results. */
+#ifndef TRINE_TRAIN_LOAD_REQUEST_H
+#define TRINE_TRAIN_LOAD_REQUEST_H
+
+#include "trine_checkpoint.h"
+
+/* Whether the newest checkpoint of `save` is loaded. Pure. */
+bool request_is_auto(const trine_checkpoint *c);
+
+/* What is wrong with the request, number i of all rules; NULL: nothing. Pure. */
+enum { REQUEST_RULES = 3 };
+const char *request_fault(const trine_checkpoint *c, int i);
+
+#endif
