@@ -1,7 +1,6 @@
 #include "bench.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "base/human.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "machine.h"
 
 double bench_now(void) {
@@ -65,7 +65,8 @@ double bench_max(const bench_samples *s) {
 
 struct bench_report {
     bench_voice voice;
-    char *path;  /* NULL: no file */
+    char *path; /* NULL: no file */
+    whole_file *file;
     cJSON *root; /* owns the objects below */
     cJSON *tables, *figures, *skipped, *rows;
     bool failed; /* cJSON had no memory: reported when the report is closed */
@@ -109,10 +110,7 @@ static void say_machine(bench_report *r, const char *name, int threads) {
 static trine_status reserve_file(bench_report *r, const char *path) {
     r->path = strdup(path);
     CHECK(r->path, TRINE_ENOMEM, "no memory for a file name");
-    FILE *file = fopen(path, "w");
-    CHECK(file, TRINE_EIO, "--json %s: %s", path, strerror(errno));
-    fclose(file);
-    return TRINE_OK;
+    return whole_file_begin(&r->file, "--json", path);
 }
 
 static trine_status fill(bench_report *r, const char *name, const char *json, int threads) {
@@ -141,6 +139,7 @@ trine_status bench_report_open(bench_report **r, const char *name, const char *j
 void bench_report_drop(bench_report **r) {
     if (!*r) return;
     cJSON_Delete((*r)->root);
+    whole_file_abandon(&(*r)->file);
     free((*r)->path);
     free(*r);
     *r = NULL;
@@ -233,17 +232,13 @@ void bench_skip(bench_report *r, const char *format, ...) {
 
 /* ---- The file ---- */
 
-static trine_status write_file(const bench_report *r) {
+static trine_status write_file(bench_report *r) {
     CHECK(!r->failed, TRINE_ENOMEM, "no memory for the report %s", r->path);
     char *text = cJSON_Print(r->root);
     CHECK(text, TRINE_ENOMEM, "no memory for the text of %s", r->path);
-    FILE *file = fopen(r->path, "w");
-    bool ok = file && fprintf(file, "%s\n", text) > 0;
-    if (file && fclose(file)) ok = false;
-    int error = errno;
+    fprintf(whole_file_stream(r->file), "%s\n", text); /* publishing reports a failure */
     cJSON_free(text);
-    CHECK(ok, TRINE_EIO, "--json %s: %s", r->path, strerror(error));
-    return TRINE_OK;
+    return whole_file_publish(&r->file, NULL);
 }
 
 trine_status bench_report_close(bench_report **r) {

@@ -297,9 +297,10 @@ trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
 /* Profiles the steps from now on, except the first `skip`, in which caches and the math library
  * warm up: time by instruction, operator, message and collective. The results of a step are bitwise
  * unchanged; evaluations are not measured. Replaces an earlier profile. With `path` (NULL: none)
- * world rank 0 opens the file, to which each trine_trainer_profile writes a line of JSON; the first
- * one truncates it. Errors, on every rank alike: TRINE_EINVAL for a negative skip, or if `path` is one
- * of the token files or the log; TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
+ * world rank 0 writes the file, to which each trine_trainer_profile adds a line of JSON; the first one
+ * replaces an earlier file, and at any time the file has complete lines. Errors, on every rank
+ * alike: TRINE_EINVAL for a negative skip, or if `path` is one of the token files or the log;
+ * TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
 trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const char *path);
 /* Steps to skip until the timing is steady. */
 #define TRINE_PROFILE_SKIP 2
@@ -336,8 +337,8 @@ typedef struct trine_log trine_log;
  * which an earlier run wrote after that checkpoint, so that the file is that of one run. Only world
  * rank 0 writes; on other ranks the call does nothing. peak_tflops is that of one rank, for the
  * utilisation; 0: unknown. The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM;
- * TRINE_EINVAL if `path` is one of the token files or the file of a started profile: nothing is
- * changed then. Not collective. */
+ * TRINE_EBUSY names the process that is writing to the file, TRINE_EINVAL if `path` is one of the
+ * token files or the file of a started profile: nothing is changed then. Not collective. */
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
                               double peak_tflops);
 /* Not collective. */

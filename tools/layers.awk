@@ -7,8 +7,8 @@
 # A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
 # else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
 # one) stays inside one module and has at most three source files. No device includes another. There is one rule
-# each for third-party headers, names that a module must not use, getenv, #if in a function body and sizes. The
-# sources are in one format (make format-check): a function starts and ends in column 0.
+# each for third-party headers, names that a module must not use, getenv, files that are written, #if in a function
+# body and sizes. The sources are in one format (make format-check): a function starts and ends in column 0.
 
 BEGIN {
     allowed["base"] = ""
@@ -36,6 +36,17 @@ BEGIN {
         for (i = 1; i <= count; i++) may[module, names[i]] = 1
         may[module, module] = 1
     }
+    # The files that may open files for writing, and give files names.
+    writes["src/base/whole_file.c"]     # every file that appears complete
+    writes["src/base/output.c"]         # logs, line by line, under the file's lock
+    writes["src/base/lock.c"]
+    writes["src/ckpt/file.c"]           # in folders of random names, and under a lease
+    writes["src/ckpt/save.c"]           # files that ckpt/file.c created
+    writes["src/ckpt/lease.c"]          # the lease itself
+    writes["src/comm/watch/board.c"]    # in /dev/shm, of a random name
+    writes["src/doctor/facts.c"]        # mkstemp: whether a folder can be written
+    writes["bench/alternate_rank.c"]    # /proc/self/clear_refs
+    writes["bench/tokenfile.c"]         # mkdtemp
     file_limit = 600
     function_limit = 60
     cycle_limit = 3
@@ -150,6 +161,23 @@ function check_names(code) {
         fault("getenv belongs to src/base/options.c")
     if (module == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
         fault("module model must not use " substr(code, RSTART, RLENGTH) "; communication belongs to src/tp")
+}
+
+# Whoever opens a file for writing may write over another program's, and is seen half written: only the files of
+# the table `writes` do. A mode of fopen is a string that begins with r; it may be on a later line than the call.
+function check_writing(line, code) {
+    if (path in writes || path !~ /^(src|tools|bench|examples)\//) return
+    if (match(code, /(^|[^A-Za-z_0-9])O_(WRONLY|RDWR|CREAT|TMPFILE|APPEND|TRUNC)/) || \
+        match(code, /(^|[^A-Za-z_0-9>.])(creat|mk[od]*s?temps?|tmpfile|f?truncate|(sym)?link(at)?|rename(at2?)?|shm_open|memfd_create|MPI_File_open)[ \t]*\(/) || \
+        (path !~ /^src\/ckpt\// && match(code, /(^|[^A-Za-z_0-9])file_(create|put|rename)[ \t]*\(/)))
+        fault("files are written through src/base/whole_file.h or output.h, not by " \
+              substr(code, RSTART, RLENGTH) "; exceptions: tools/layers.awk")
+    if (code ~ /(^|[^A-Za-z_0-9])(f|fd|fre)open[ \t]*\(/) opening = line
+    else if (opening != "") opening = opening " " line
+    if (opening == "" || line !~ /[;{}][ \t]*$/) return
+    if (opening !~ /open[ \t]*\(.*,[ \t]*"r[be]*"[ \t]*\)/)
+        fault("fopen for reading has the mode \"r\"; files are written through src/base/whole_file.h or output.h")
+    opening = ""
 }
 
 # Numbers are printed and parsed with a decimal point in every locale (src/base/c_locale.h). A statement ends
@@ -286,7 +314,7 @@ FNR == 1 {
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1
-    signature = statement = ""
+    signature = statement = opening = ""
 }
 
 {
@@ -296,6 +324,7 @@ FNR == 1 {
     code = code_of($0)
     if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
     check_names(code)
+    check_writing($0, code)
     check_numbers($0, code)
     check_shape($0, code)
 }

@@ -76,7 +76,7 @@ static trine_status settle(const settings *s, doctor_options *o, bool writes) {
                           .memory = (uint64_t)(s->memory * (double)MIB),
                           .verbose = s->verbose};
     TRY(device_find(&o->kind, s->device));
-    return writes && s->json ? output_open(&o->json, "--json", s->json) : TRINE_OK;
+    return writes && s->json ? report_file_open(&o->json, "--json", s->json) : TRINE_OK;
 }
 
 /* *starts is the same on every rank. */
@@ -85,7 +85,7 @@ static trine_status run(trine_world *world, const settings *s, bool *starts) {
     trine_status status = status_user(settle(s, &o, trine_world_rank(world) == 0));
     status = trine_world_agree(world, status);
     if (status == TRINE_OK) status = doctor_run(world, &o, stdout, starts);
-    output_close(&o.json);
+    report_file_close(&o.json);
     return status;
 }
 

@@ -98,38 +98,38 @@ static trine_status check_output(const settings *s, const char *path) {
     return TRINE_OK;
 }
 
-static trine_status add_bytes(tokens_writer *w, const unsigned char *bytes, size_t count) {
+static trine_status add_bytes(shards *s, const unsigned char *bytes, size_t count) {
     int32_t ids[1024];
     while (count) {
         size_t now = count < 1024 ? count : 1024;
         for (size_t i = 0; i < now; i++) ids[i] = bytes[i];
-        TRY(tokens_writer_add(w, ids, now));
+        TRY(shards_add(s, ids, now));
         bytes += now;
         count -= now;
     }
     return TRINE_OK;
 }
 
-/* With the lock of the ending. */
-static void wrote(const char *path) {
-    char word[4200];
-    snprintf(word, sizeof word, "%s was written, no other file", path);
-    ending_word(word);
+/* One token file for each part, of at most 2^31 - 1 tokens. */
+static trine_status write_pair(token_pair *p, const char *prefix, const text *t, size_t val) {
+    const shards like = {.limit = UINT64_MAX, .vocab = VOCABULARY};
+    size_t train = t->count - val;
+    TRY(token_pair_open(p, prefix, &like, val > 0));
+    TRY(add_bytes(&p->train, t->bytes, train));
+    TRY(add_bytes(&p->val, t->bytes + train, val));
+    return token_pair_publish(p);
 }
 
-static trine_status write_file(const char *path, const unsigned char *bytes, size_t count) {
-    tokens_writer *w;
-    TRY(tokens_writer_open(&w, path, VOCABULARY, 0));
-    trine_status status = add_bytes(w, bytes, count);
-    ending_hold();
-    if (status == TRINE_OK) status = tokens_writer_close(&w);
-    if (status == TRINE_OK) wrote(path);
-    ending_release();
-    tokens_writer_discard(&w);
-    TRY(status);
-    char many[HUMAN_SIZE];
-    printf("%s: %zu tokens (%s)\n", path, count, human_count(many, count));
-    return TRINE_OK;
+static void print_part(const shards *s) {
+    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
+    if (!s->tokens) return;
+    shards_path(s, 0, first);
+    shards_path(s, s->files - 1, last);
+    if (s->files == 1)
+        printf("%s: ", first);
+    else
+        printf("%s to %s: ", first, last);
+    printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
 }
 
 /* Default: the name of the first input without folder and suffix, "tokens" for standard input. */
@@ -157,9 +157,12 @@ static trine_status write_split(const settings *s, const text *t) {
     snprintf(val_path, sizeof val_path, "%s_val.bin", prefix);
     TRY(check_output(s, train_path));
     if (val) TRY(check_output(s, val_path));
-    TRY(write_file(train_path, t->bytes, train));
-    if (val) TRY(write_file(val_path, t->bytes + train, val));
-    ending_done();
+    token_pair pair;
+    trine_status status = write_pair(&pair, prefix, t, val);
+    token_pair_discard(&pair);
+    TRY(status);
+    print_part(&pair.train);
+    print_part(&pair.val);
     return TRINE_OK;
 }
 
@@ -201,18 +204,6 @@ static trine_status on_tick(void *context, const corpus_counts *counts) {
 
 /* ---- The summary ---- */
 
-static void print_part(const shards *s) {
-    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
-    if (!s->tokens) return;
-    shards_path(s, 0, first);
-    shards_path(s, s->files - 1, last);
-    if (s->files == 1)
-        printf("%s: ", first);
-    else
-        printf("%s to %s: ", first, last);
-    printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
-}
-
 static void print_left_out(const char *what, uint64_t count) {
     if (count) printf("left out: %" PRIu64 " %s\n", count, what);
 }
@@ -220,8 +211,8 @@ static void print_left_out(const char *what, uint64_t count) {
 static void print_summary(const token_files *f, double seconds) {
     const corpus_counts *c = &f->counts;
     char bytes[HUMAN_SIZE], time[HUMAN_SIZE];
-    print_part(&f->train);
-    print_part(&f->val);
+    print_part(&f->pair.train);
+    print_part(&f->pair.val);
     printf("%" PRIu64 " document%s, %s of text; ", c->documents, c->documents == 1 ? "" : "s",
            human_bytes(bytes, c->bytes));
     c_fprintf(stdout, "%.2f bytes a token; %.1f MB/s for %s\n",

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/status.h"
 
 static bool is_regular(const output *o) {
@@ -49,6 +50,21 @@ void output_close(output **out) {
 
 bool output_same(const output *a, const output *b) {
     return a && b && is_regular(a) && a->is.st_dev == b->is.st_dev && a->is.st_ino == b->is.st_ino;
+}
+
+trine_status output_lock(output *o) {
+    char who[LOCK_WHO];
+    lock_answer answer = is_regular(o) ? lock_try(o->fd) : LOCK_TAKEN;
+    int cause = errno;
+    CHECK(answer != LOCK_BUSY, TRINE_EBUSY,
+          "%s %s: %s is writing to this file; wait until it exits, or name another file", o->option,
+          o->path, lock_owner(o->fd, who));
+    if (answer == LOCK_UNSUPPORTED)
+        fprintf(stderr,
+                "trine: %s %s: the file system has no locks (%s); a second program that writes to "
+                "this file will not be noticed\n",
+                o->option, o->path, strerror(cause));
+    return TRINE_OK;
 }
 
 trine_status output_begin(output *o, off_t end) {

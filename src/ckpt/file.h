@@ -3,16 +3,8 @@
 #ifndef TRINE_CKPT_FILE_H
 #define TRINE_CKPT_FILE_H
 
+#include "base/unique_name.h"
 #include "trine.h"
-
-#define FILE_TOKEN 17 /* bytes of a token: 16 digits and the terminating zero */
-
-/* Random digits (0-9, a-f) for a unique name. Errors: TRINE_EIO if the system has no random numbers. Not
- * collective. */
-trine_status file_token(char token[FILE_TOKEN]);
-
-/* Splits "<token>.rest": sets token ("" if the name has none) and returns rest. Pure. */
-const char *file_token_in(const char *name, char token[FILE_TOKEN]);
 
 /* Creates a file, which must not exist; *fd, owned by the caller, is open for writing. Errors: TRINE_EIO.
  * Not collective. */

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 
-#include "base/ending.h"
 #include "base/status.h"
 
 #define SHARD_TOKENS ((uint64_t)1 << 30)
@@ -23,14 +22,15 @@ static trine_status check_output(const shards *s, const inputs *in) {
     return TRINE_OK;
 }
 
-static trine_status open_shards(shards *s, const char *name, const tokenizer *t, const inputs *in,
-                                const token_files_settings *settings) {
-    *s = (shards){.limit = settings->shard_tokens ? settings->shard_tokens : SHARD_TOKENS,
-                  .numbered = settings->shard_tokens != 0,
-                  .vocab = tokenizer_vocab(t),
-                  .hash = tokenizer_hash(t)};
-    TRY(shards_open(s, settings->prefix, name));
-    return check_output(s, in);
+static trine_status open_pair(token_pair *p, const tokenizer *t, const inputs *in,
+                              const token_files_settings *s) {
+    const shards like = {.limit = s->shard_tokens ? s->shard_tokens : SHARD_TOKENS,
+                         .numbered = s->shard_tokens != 0,
+                         .vocab = tokenizer_vocab(t),
+                         .hash = tokenizer_hash(t)};
+    TRY(token_pair_open(p, s->prefix, &like, s->val_fraction > 0));
+    TRY(check_output(&p->train, in));
+    return s->val_fraction > 0 ? check_output(&p->val, in) : TRINE_OK;
 }
 
 static trine_status add(void *context, const int32_t *ids, size_t count, bool ends) {
@@ -42,9 +42,9 @@ static trine_status check_split(const token_files *f, double fraction) {
     uint64_t all =
         f->blocks ? (f->counts.tokens + HOLDOUT_BLOCK - 1) / HOLDOUT_BLOCK : f->counts.documents;
     CHECK(f->counts.tokens, TRINE_EDATA, "the inputs have no text");
-    CHECK(f->train.tokens, TRINE_EINVAL,
+    CHECK(f->pair.train.tokens, TRINE_EINVAL,
           "--val-fraction %g of %" PRIu64 " %s leaves no training data", fraction, all, units);
-    CHECK(f->val.tokens || fraction == 0, TRINE_EINVAL,
+    CHECK(f->pair.val.tokens || fraction == 0, TRINE_EINVAL,
           "--val-fraction %g takes none of %" PRIu64 " %s; use a larger one%s, or 0 for no "
           "validation file",
           fraction, all, units, f->blocks ? "" : " or --val-split blocks");
@@ -53,32 +53,20 @@ static trine_status check_split(const token_files *f, double fraction) {
 
 static trine_status write_all(token_files *f, const tokenizer *t, const inputs *in,
                               const token_files_settings *s) {
-    holdout split = {
-        .fraction = s->val_fraction, .blocks = f->blocks, .train = &f->train, .val = &f->val};
-    TRY(open_shards(&f->train, "train", t, in, s));
-    if (s->val_fraction > 0) TRY(open_shards(&f->val, "val", t, in, s));
+    holdout split = {.fraction = s->val_fraction,
+                     .blocks = f->blocks,
+                     .train = &f->pair.train,
+                     .val = &f->pair.val};
+    TRY(open_pair(&f->pair, t, in, s));
     TRY(corpus_encode(t, in, &s->encode, (corpus_sink){add, &split}, s->watch, &f->counts));
     TRY(check_split(f, s->val_fraction));
-    TRY(shards_complete(&f->train));
-    return shards_complete(&f->val);
-}
-
-/* A signal ends the program before all files have their names, or after. */
-static trine_status publish_all(token_files *f) {
-    ending_hold();
-    trine_status status = shards_publish(&f->train);
-    if (status == TRINE_OK) status = shards_publish(&f->val);
-    ending_done();
-    ending_release();
-    return status;
+    return token_pair_publish(&f->pair);
 }
 
 trine_status token_files_write(token_files *files, const tokenizer *t, const inputs *in,
                                const token_files_settings *s) {
     *files = (token_files){.blocks = by_blocks(in, s->split)};
     trine_status status = write_all(files, t, in, s);
-    if (status == TRINE_OK) status = publish_all(files);
-    shards_discard(&files->train);
-    shards_discard(&files->val);
+    token_pair_discard(&files->pair);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "corpus/corpus.h"
 #include "corpus/holdout.h"
+#include "corpus/token_pair.h"
 
 /* Fewer text files, and no JSON lines: validation takes blocks, not documents. */
 #define TOKEN_FILES_FEW ((size_t)100)
@@ -21,13 +22,13 @@ typedef struct {
 
 typedef struct {
     corpus_counts counts;
-    shards train, val;
+    token_pair pair; /* what it counted */
     bool blocks; /* what validation took */
 } token_files;
 
 /* Writes PREFIX_train.bin and PREFIX_val.bin, or numbered files (token_shards.h): all of them or, after an error,
- * none. Errors: those of corpus_encode and shards_add; TRINE_EINVAL when an output is also an input, or when nothing
- * is left for training or validation. Not collective. */
+ * none. Errors: those of corpus_encode, shards_add and token_pair_open; TRINE_EINVAL when an output is also an input,
+ * or when nothing is left for training or validation. Not collective. */
 trine_status token_files_write(token_files *files, const tokenizer *t, const inputs *in,
                                const token_files_settings *s);
 

@@ -3,11 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/ending.h"
 #include "base/status.h"
+#include "data/shard_names.h"
 
 #define MOST_FILES 1000000 /* six digits */
 
@@ -24,41 +25,53 @@ void shards_path(const shards *s, size_t file, char path[SHARD_PATH]) {
         snprintf(path, SHARD_PATH, "%s_%06zu.bin", s->stem, file);
 }
 
-static void complete_path(const shards *s, size_t file, char path[SHARD_PATH]) {
-    snprintf(path, SHARD_PATH, "%s_%06zu.bin.shard", s->stem, file);
-}
+/* What the folder of a stem has of it. */
+typedef struct {
+    const char *base;        /* the stem without its folder */
+    char folder[SHARD_PATH]; /* with a slash at its end */
+    char found[SHARD_PATH];  /* the first of an earlier run's numbered files; "": none */
+} stem_folder;
 
-/* Whether `name` is BASE_NNNNNN.bin. */
-static bool is_shard(const char *name, const char *base) {
-    size_t length = strlen(base);
-    if (strncmp(name, base, length) || name[length] != '_') return false;
-    name += length + 1;
-    return strspn(name, "0123456789") == 6 && !strcmp(name + 6, ".bin");
-}
-
-/* The first of an earlier run's numbered files; "" if there is none. */
-static trine_status find_shard(const char *folder, const char *base, char found[SHARD_PATH]) {
-    DIR *all = opendir(folder);
-    CHECK(all, TRINE_EIO, "%s: %s", folder, strerror(errno));
-    found[0] = '\0';
-    for (struct dirent *entry; (entry = readdir(all));)
-        if (is_shard(entry->d_name, base) && (!found[0] || strcmp(entry->d_name, found) < 0))
-            snprintf(found, SHARD_PATH, "%s", entry->d_name);
+static trine_status each_of(stem_folder *f, void (*visit)(stem_folder *, const char *)) {
+    DIR *all = opendir(f->folder);
+    CHECK(all, TRINE_EIO, "%s: %s", f->folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(all));) visit(f, entry->d_name);
     closedir(all);
     return TRINE_OK;
 }
 
-static trine_status check_folder(const char *stem) {
-    char folder[SHARD_PATH], found[SHARD_PATH];
-    const char *slash = strrchr(stem, '/'), *base = slash ? slash + 1 : stem;
+static void find_shard(stem_folder *f, const char *name) {
+    if (shard_name_is(name, f->base, strlen(f->base)) &&
+        (!f->found[0] || strcmp(name, f->found) < 0))
+        snprintf(f->found, sizeof f->found, "%s", name);
+}
+
+static void remove_left(stem_folder *f, const char *name) {
+    char path[2 * SHARD_PATH];
+    if (!shard_name_is_left(name, f->base, strlen(f->base), false)) return;
+    snprintf(path, sizeof path, "%s%s", f->folder, name);
+    unlink(path);
+}
+
+static trine_status look_at(stem_folder *f, const char *stem) {
+    const char *slash = strrchr(stem, '/');
     int length = slash ? (int)(slash - stem + 1) : 0;
-    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? stem : ".");
-    TRY(find_shard(folder, base, found));
-    CHECK(!found[0], TRINE_EINVAL,
+    f->base = stem + length;
+    f->found[0] = '\0';
+    snprintf(f->folder, sizeof f->folder, "%.*s", length ? length : 2, length ? stem : "./");
+    return each_of(f, find_shard);
+}
+
+/* The shards of a killed program that gave some of them their names stay until these are removed: they show a reader
+ * (data/tokens.h) that files are missing. */
+static trine_status check_folder(const char *stem) {
+    stem_folder f;
+    TRY(look_at(&f, stem));
+    CHECK(!f.found[0], TRINE_EINVAL,
           "%.*s%s is from an earlier run, and would be read together with the new files; remove "
           "%s_*.bin, or choose another --out",
-          length, stem, found, stem);
-    return TRINE_OK;
+          (int)(f.base - stem), stem, f.found, stem);
+    return each_of(&f, remove_left);
 }
 
 /* Numbered files are not to meet STEM.bin. */
@@ -72,10 +85,29 @@ static trine_status check_unnumbered(const shards *s) {
     return TRINE_OK;
 }
 
-trine_status shards_open(shards *s, const char *prefix, const char *name) {
-    int length = snprintf(s->stem, sizeof s->stem, "%s_%s", prefix, name);
-    CHECK(length < (int)sizeof s->stem, TRINE_EINVAL,
+static trine_status make_stem(char *stem, size_t size, const char *prefix, const char *name) {
+    CHECK(snprintf(stem, size, "%s_%s", prefix, name) < (int)size, TRINE_EINVAL,
           "the output name is too long; use a shorter --out");
+    return TRINE_OK;
+}
+
+trine_status shards_expect_none(const char *prefix, const char *name, const char *why) {
+    char stem[SHARD_PATH - 64], path[SHARD_PATH];
+    stem_folder f;
+    TRY(make_stem(stem, sizeof stem, prefix, name));
+    TRY(look_at(&f, stem));
+    if (f.found[0])
+        snprintf(path, sizeof path, "%.*s%s", (int)(f.base - stem), stem, f.found);
+    else
+        snprintf(path, sizeof path, "%s.bin", stem);
+    CHECK(access(path, F_OK), TRINE_EINVAL,
+          "%s is from an earlier run, and %s; remove %s*.bin, or choose another --out", path, why,
+          stem);
+    return each_of(&f, remove_left);
+}
+
+trine_status shards_open(shards *s, const char *prefix, const char *name) {
+    TRY(make_stem(s->stem, sizeof s->stem, prefix, name));
     TRY(check_folder(s->stem));
     return s->numbered ? check_unnumbered(s) : TRINE_OK;
 }
@@ -87,18 +119,28 @@ static trine_status next_file(shards *s) {
     CHECK(s->files < MOST_FILES, TRINE_EINVAL,
           "%s: more than %d files; use a larger --shard-tokens", s->stem, MOST_FILES);
     if (s->files == 1) TRY(check_unnumbered(s));
-    complete_path(s, s->files, path);
-    ending_add(path);
-    TRY(tokens_writer_open(&s->writer, path, s->vocab, s->hash));
     s->files++;
+    shards_path(s, s->files - 1, path);
+    TRY(tokens_writer_open_shard(&s->writer, path, s->vocab, s->hash));
     s->in_file = 0;
+    return TRINE_OK;
+}
+
+static trine_status reserve(shards *s) {
+    if (s->complete_count < s->capacity) return TRINE_OK;
+    size_t capacity = 2 * s->capacity + 1;
+    whole_file **complete = realloc(s->complete, capacity * sizeof *complete);
+    CHECK(complete, TRINE_ENOMEM, "no memory for %zu files", capacity);
+    s->complete = complete;
+    s->capacity = capacity;
     return TRINE_OK;
 }
 
 trine_status shards_complete(shards *s) {
     if (!s->writer) return TRINE_OK;
-    TRY(tokens_writer_close(&s->writer));
-    s->complete++;
+    TRY(reserve(s));
+    TRY(tokens_writer_complete(&s->writer, &s->complete[s->complete_count]));
+    s->complete_count++;
     return TRINE_OK;
 }
 
@@ -117,23 +159,33 @@ trine_status shards_add(shards *s, const int32_t *ids, size_t count) {
     return TRINE_OK;
 }
 
-trine_status shards_publish(shards *s) {
-    for (; s->published < s->complete; s->published++) {
-        char from[SHARD_PATH], to[SHARD_PATH];
-        complete_path(s, s->published, from);
-        shards_path(s, s->published, to);
-        CHECK(!rename(from, to), TRINE_EIO, "%s: %s", to, strerror(errno));
-        ending_drop(from);
+static trine_status publish(shards *s) {
+    char path[SHARD_PATH];
+    for (; s->published < s->complete_count; s->published++) {
+        shards_path(s, s->published, path);
+        TRY(whole_file_publish(&s->complete[s->published], path));
     }
-    return TRINE_OK;
+    return s->published ? whole_file_sync_folder(s->stem) : TRINE_OK;
+}
+
+trine_status shards_publish(shards *s) {
+    trine_status status = publish(s);
+    if (status != TRINE_OK) shards_withdraw(s);
+    return status;
+}
+
+void shards_withdraw(shards *s) {
+    char path[SHARD_PATH];
+    for (; s->published; s->published--) {
+        shards_path(s, s->published - 1, path);
+        unlink(path);
+    }
 }
 
 void shards_discard(shards *s) {
     tokens_writer_discard(&s->writer);
-    for (; s->published < s->complete; s->published++) {
-        char path[SHARD_PATH];
-        complete_path(s, s->published, path);
-        unlink(path);
-        ending_drop(path);
-    }
+    for (size_t i = 0; i < s->complete_count; i++) whole_file_abandon(&s->complete[i]);
+    free(s->complete);
+    s->complete = NULL;
+    s->complete_count = s->capacity = 0;
 }

@@ -1,5 +1,6 @@
 #include "data/tokens.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -13,6 +14,7 @@
 #include "base/input.h"
 #include "base/status.h"
 #include "data/format.h"
+#include "data/shard_names.h"
 
 #define HELD_OPEN 128         /* files; any further file is opened for each read */
 #define BUFFER    (32u << 10) /* bytes; the largest single read */
@@ -127,11 +129,44 @@ static trine_status list_all(char *const *paths, size_t count, const token_forma
     return TRINE_OK;
 }
 
+/* Refuses files of a stream of which others have no names yet: their number would be taken for the whole. */
+static trine_status check_names(const char *path) {
+    char folder[4096];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t base = shard_name_base(name);
+    if (!base) return TRINE_OK;
+    int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(name - path) : 2,
+                          slash ? path : "./");
+    DIR *all = length < (int)sizeof folder ? opendir(folder) : NULL;
+    char left[256] = "";
+    for (struct dirent *entry; all && !left[0] && (entry = readdir(all));)
+        if (shard_name_is_left(entry->d_name, name, base, true))
+            snprintf(left, sizeof left, "%s", entry->d_name);
+    if (all) closedir(all);
+    CHECK(
+        !left[0], TRINE_EDATA,
+        "%s: not all files of this corpus have their names: %s%s has none yet; trine-tokens is at "
+        "it, or was killed: then remove these files and make them again",
+        path, folder, left);
+    return TRINE_OK;
+}
+
+/* Once for neighbours of one stream. */
+static trine_status check_all_names(const glob_t *files) {
+    for (size_t i = 0; i < files->gl_pathc; i++) {
+        const char *path = files->gl_pathv[i], *before = i ? files->gl_pathv[i - 1] : "";
+        size_t base = shard_name_base(path);
+        if (base && !shard_name_is(before, path, base)) TRY(check_names(path));
+    }
+    return TRINE_OK;
+}
+
 static trine_status open_patterns(tokens *t, char *const *paths, size_t count) {
     const token_format *stated = NULL;
     glob_t files = {.gl_pathc = 0};
     TRY(keep_path(t, paths, count));
     trine_status status = list_all(paths, count, &stated, &files);
+    if (status == TRINE_OK) status = check_all_names(&files);
     if (status == TRINE_OK) status = open_shards(t, stated, &files);
     globfree(&files);
     return status;

@@ -17,7 +17,7 @@
 #ifndef TRINE_DATA_TOKENS_H
 #define TRINE_DATA_TOKENS_H
 
-#include "trine.h"
+#include "base/whole_file.h"
 
 typedef struct tokens tokens;
 
@@ -75,7 +75,7 @@ typedef struct {
  * 1 ms on a disk, whatever its size. Errors: TRINE_EIO. Not collective. */
 trine_status tokens_fingerprint(const tokens *t, tokens_print *all, tokens_print *each);
 
-/* Writes a token file incrementally, in blocks; the file gets its name when it is complete. */
+/* Writes a token file incrementally, in blocks; the file gets its name when it is complete (base/whole_file.h). */
 typedef struct tokens_writer tokens_writer;
 
 /* Starts a file of uint16 tokens (vocab <= 65536) or uint32. tokenizer_hash: of the tokenizer that makes the ids;
@@ -86,6 +86,10 @@ trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t coun
 /* Completes and renames the file; *w becomes NULL; on failure the file is removed. Errors:
  * TRINE_EIO, also when an earlier write failed; TRINE_EDATA when no token was added. */
 trine_status tokens_writer_close(tokens_writer **w);
+/* For a file of a set, which is under the set's lock (base/lock.h): it gets its name later, by whole_file_publish. */
+trine_status tokens_writer_open_shard(tokens_writer **w, const char *path, uint32_t vocab, uint64_t tokenizer_hash);
+/* As tokens_writer_close, without the renaming: *file is owned by the caller; NULL after an error. */
+trine_status tokens_writer_complete(tokens_writer **w, whole_file **file);
 /* Destroys a writer and removes the unfinished file. */
 void tokens_writer_discard(tokens_writer **w);
 

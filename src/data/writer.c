@@ -2,9 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/ending.h"
 #include "base/status.h"
 #include "data/format.h"
 #include "data/tokens.h"
@@ -12,9 +10,8 @@
 #define BLOCK (256u << 10) /* bytes that are written together */
 
 struct tokens_writer {
-    FILE *file;
-    char *path, *unfinished; /* the final name, and the name until the file is complete */
-    bool started;            /* we have created the unfinished file */
+    whole_file *file;
+    char *path; /* the final name, for messages */
     const llmc_kind *format;
     uint32_t vocab;
     uint64_t tokenizer; /* its hash; 0: unknown */
@@ -24,8 +21,8 @@ struct tokens_writer {
 };
 
 static trine_status write_bytes(tokens_writer *w, const void *bytes, size_t count) {
-    CHECK(fwrite(bytes, 1, count, w->file) == count, TRINE_EIO, "%s: %s", w->unfinished,
-          strerror(errno));
+    CHECK(fwrite(bytes, 1, count, whole_file_stream(w->file)) == count, TRINE_EIO, "%s: %s",
+          w->path, strerror(errno));
     return TRINE_OK;
 }
 
@@ -43,21 +40,15 @@ static trine_status write_block(tokens_writer *w) {
     return write_bytes(w, w->block, count);
 }
 
-static trine_status start(tokens_writer *w, const char *path) {
-    size_t size = strlen(path) + 16;
+static trine_status start(tokens_writer *w, const char *path, bool shard) {
     w->path = strdup(path);
-    w->unfinished = malloc(size);
-    CHECK(w->path && w->unfinished, TRINE_ENOMEM, "no memory for a file name");
-    snprintf(w->unfinished, size, "%s.unfinished", path);
-    ending_add(w->unfinished);
-    w->file = fopen(w->unfinished, "wb");
-    CHECK(w->file, TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
-    w->started = true;
+    CHECK(w->path, TRINE_ENOMEM, "no memory for a file name");
+    TRY(shard ? whole_file_begin_shard(&w->file, path) : whole_file_begin(&w->file, NULL, path));
     return write_header(w);
 }
 
-trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab,
-                                uint64_t tokenizer_hash) {
+static trine_status open_writer(tokens_writer **w, const char *path, uint32_t vocab,
+                                uint64_t tokenizer_hash, bool shard) {
     *w = NULL;
     CHECK(vocab >= 1 && vocab <= INT32_MAX, TRINE_EINVAL,
           "%s: invalid vocabulary size %" PRIu32 "; expected 1 to %d", path, vocab, INT32_MAX);
@@ -66,9 +57,19 @@ trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vo
     (*w)->vocab = vocab;
     (*w)->tokenizer = tokenizer_hash;
     (*w)->format = vocab <= 65536 ? &FORMAT_U16 : &FORMAT_U32;
-    trine_status status = start(*w, path);
+    trine_status status = start(*w, path, shard);
     if (status != TRINE_OK) tokens_writer_discard(w);
     return status;
+}
+
+trine_status tokens_writer_open(tokens_writer **w, const char *path, uint32_t vocab,
+                                uint64_t tokenizer_hash) {
+    return open_writer(w, path, vocab, tokenizer_hash, false);
+}
+
+trine_status tokens_writer_open_shard(tokens_writer **w, const char *path, uint32_t vocab,
+                                      uint64_t tokenizer_hash) {
+    return open_writer(w, path, vocab, tokenizer_hash, true);
 }
 
 /* As uint32_t, a negative id is above every vocabulary: they end at INT32_MAX. */
@@ -96,34 +97,35 @@ trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t coun
 static trine_status finish(tokens_writer *w) {
     CHECK(w->count, TRINE_EDATA, "%s: no tokens were added; a token file needs at least one",
           w->path);
-    CHECK(!ferror(w->file), TRINE_EIO, "%s: an earlier write failed", w->unfinished);
+    FILE *stream = whole_file_stream(w->file);
     TRY(write_block(w));
-    CHECK(!fseek(w->file, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
-    TRY(write_header(w));
-    /* fsync before the rename: after a crash the name has the complete file, or does not exist. */
-    CHECK(!fflush(w->file) && !fsync(fileno(w->file)), TRINE_EIO, "%s: %s", w->unfinished,
-          strerror(errno));
-    FILE *file = w->file;
-    w->file = NULL;
-    CHECK(!fclose(file), TRINE_EIO, "%s: %s", w->unfinished, strerror(errno));
-    CHECK(!rename(w->unfinished, w->path), TRINE_EIO, "%s: %s", w->path, strerror(errno));
-    w->started = false;
-    return TRINE_OK;
+    CHECK(!fseek(stream, 0, SEEK_SET), TRINE_EIO, "%s: %s", w->path, strerror(errno));
+    return write_header(w);
 }
 
 trine_status tokens_writer_close(tokens_writer **w) {
     trine_status status = finish(*w);
+    if (status == TRINE_OK) status = whole_file_publish(&(*w)->file, NULL);
+    tokens_writer_discard(w);
+    return status;
+}
+
+trine_status tokens_writer_complete(tokens_writer **w, whole_file **file) {
+    trine_status status = finish(*w);
+    if (status == TRINE_OK) status = whole_file_complete((*w)->file);
+    *file = NULL;
+    if (status == TRINE_OK) {
+        *file = (*w)->file;
+        (*w)->file = NULL;
+    }
     tokens_writer_discard(w);
     return status;
 }
 
 void tokens_writer_discard(tokens_writer **w) {
     if (!*w) return;
-    if ((*w)->file) fclose((*w)->file);
-    if ((*w)->started) unlink((*w)->unfinished);
-    if ((*w)->unfinished) ending_drop((*w)->unfinished);
+    whole_file_abandon(&(*w)->file);
     free((*w)->path);
-    free((*w)->unfinished);
     free(*w);
     *w = NULL;
 }

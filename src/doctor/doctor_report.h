@@ -2,7 +2,7 @@
 #ifndef TRINE_DOCTOR_DOCTOR_REPORT_H
 #define TRINE_DOCTOR_DOCTOR_REPORT_H
 
-#include "base/output.h"
+#include "base/report_file.h"
 #include "doctor/judge.h"
 
 /* Up to so many ranks have a line each without --verbose. */
@@ -16,6 +16,6 @@ void report_print(FILE *out, const doctor_job *job, const findings *found, doubl
  * "rank", "more", "text", "advice"}], "ranks": [...], "pairs": [{"a", "b", "latency", "bandwidth"}]};
  * seconds, bytes, flops and bytes per second. Replaces what `o` had. Errors: TRINE_EIO, TRINE_ENOMEM. Not
  * collective. */
-trine_status report_json(output *o, const doctor_job *job, const findings *found, double seconds);
+trine_status report_json(report_file *o, const doctor_job *job, const findings *found, double seconds);
 
 #endif

@@ -95,15 +95,15 @@ static bool fill(cJSON *root, const doctor_job *job, const findings *found, doub
            add_ranks(root, job) && add_pairs(root, job);
 }
 
-trine_status report_json(output *o, const doctor_job *job, const findings *found, double seconds) {
+trine_status report_json(report_file *o, const doctor_job *job, const findings *found,
+                         double seconds) {
     cJSON *root = cJSON_CreateObject();
     char *line = root && fill(root, job, found, seconds) && json_exact(root)
                      ? json_print(root, false)
                      : NULL;
     cJSON_Delete(root);
     CHECK(line, TRINE_ENOMEM, "no memory for the JSON report");
-    trine_status status = output_begin(o, 0);
-    if (status == TRINE_OK) status = output_line(o, line);
+    trine_status status = report_file_line(o, line);
     cJSON_free(line);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef TRINE_DOCTOR_RUN_H
 #define TRINE_DOCTOR_RUN_H
 
-#include "base/output.h"
+#include "base/report_file.h"
 #include "doctor/judge.h"
 
 typedef struct {
@@ -12,7 +12,7 @@ typedef struct {
     int ranks_per_node;  /* 0: as found by MPI */
     uint64_t windows, memory; /* bytes per rank: in shared windows, in all; 0: unknown */
     bool verbose;        /* a line for each rank, however many there are */
-    output *json;        /* NULL: none; used on rank 0 only */
+    report_file *json;        /* NULL: none; used on rank 0 only */
 } doctor_options;
 
 /* Examines the job and prints the report on rank 0's `out`. *starts, the same on every rank: whether

@@ -1,5 +1,4 @@
 /* Inspection without running: --dry-run, --explain, trine_draw and --export-schedule. */
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "base/c_locale.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "plan/report.h"
 #include "pp/order_file.h"
 
@@ -153,11 +153,11 @@ static trine_status write_orders(const pp_orders *o, const char *path, FILE *out
 }
 
 static trine_status export_orders(const pp_orders *o, const char *path) {
-    FILE *out = fopen(path, "w");
-    CHECK(out, TRINE_EIO, "cannot write %s: %s", path, strerror(errno));
-    trine_status status = write_orders(o, path, out);
-    if (fclose(out) && status == TRINE_OK)
-        status = RAISE(TRINE_EIO, "cannot write %s: %s", path, strerror(errno));
+    whole_file *file;
+    TRY(whole_file_begin(&file, "--export-schedule", path));
+    trine_status status = write_orders(o, path, whole_file_stream(file));
+    if (status == TRINE_OK) status = whole_file_publish(&file, NULL);
+    whole_file_abandon(&file);
     return status;
 }
 

@@ -18,7 +18,7 @@ trine_status profile_create(profile **out, device *inner, const trine_mesh *mesh
 void profile_destroy(profile **p) {
     if (!*p) return;
     comm_clock_destroy(&(*p)->comm);
-    output_close(&(*p)->json);
+    report_file_close(&(*p)->json);
     free(*p);
     *p = NULL;
 }

@@ -13,7 +13,7 @@
 #ifndef TRINE_PROFILE_PROFILE_H
 #define TRINE_PROFILE_PROFILE_H
 
-#include "base/output.h"
+#include "base/report_file.h"
 #include "comm/api/comm.h"
 #include "core/program.h"
 #include "profile/limits.h"
@@ -53,7 +53,7 @@ typedef struct profile {
     bool measuring;
     uint64_t began, at, computed, communicated; /* the clocks at the last event */
     profile_limits limits;                      /* matmul 0: not measured yet */
-    output *json;                               /* NULL: none; only on world rank 0 */
+    report_file *json;                          /* NULL: none; only on world rank 0 */
 } profile;
 
 /* Creates a profile that skips the first `skip` steps. Errors: TRINE_ENOMEM. *p is owned by the
@@ -134,6 +134,6 @@ double profile_utilisation(const profile_report *r);
 
 /* table.c: as text. profile_json.c: one line of JSON. Errors: TRINE_ENOMEM; TRINE_EIO. */
 void profile_print_table(const profile_report *r, FILE *out);
-trine_status profile_print_json(const profile_report *r, output *out);
+trine_status profile_print_json(const profile_report *r, report_file *out);
 
 #endif

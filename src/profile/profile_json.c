@@ -70,13 +70,12 @@ static bool fill(cJSON *root, const profile_report *r) {
            add_rows(root, s) && add_ranks(root, r);
 }
 
-trine_status profile_print_json(const profile_report *r, output *out) {
+trine_status profile_print_json(const profile_report *r, report_file *out) {
     cJSON *root = cJSON_CreateObject();
     char *line = root && fill(root, r) ? json_print(root, false) : NULL;
     cJSON_Delete(root);
     CHECK(line, TRINE_ENOMEM, "no memory for the profile's line");
-    trine_status status = out->begun ? TRINE_OK : output_begin(out, 0);
-    if (status == TRINE_OK) status = output_line(out, line);
+    trine_status status = report_file_line(out, line);
     cJSON_free(line);
     return status;
 }

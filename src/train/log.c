@@ -29,8 +29,9 @@ struct trine_log {
 static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
     CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s: is one of the token files", path);
     TRY(output_open(&l->file.out, "--log", path));
-    CHECK(!t->profile || !output_same(l->file.out, t->profile->json), TRINE_EINVAL,
+    CHECK(!t->profile || !report_file_is(t->profile->json, l->file.out), TRINE_EINVAL,
           "--log %s: is also the file of --profile-json", path);
+    TRY(output_lock(l->file.out));
     t->log = l->file.out;
     return log_file_begin(&l->file, t->steps);
 }

@@ -16,8 +16,8 @@ static trine_status open_json(trine_trainer *t, const char *path) {
     if (!path || trine_world_rank(t->world) != 0) return TRINE_OK;
     CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--profile-json %s: is one of the token files",
           path);
-    TRY(output_open(&t->profile->json, "--profile-json", path));
-    CHECK(!output_same(t->profile->json, t->log), TRINE_EINVAL,
+    TRY(report_file_open(&t->profile->json, "--profile-json", path));
+    CHECK(!report_file_is(t->profile->json, t->log), TRINE_EINVAL,
           "--profile-json %s: is also the file of --log", path);
     return TRINE_OK;
 }

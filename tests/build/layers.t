@@ -10,7 +10,7 @@ mkdir "$copy"
 
 fresh() {
     rm -rf "${copy:?}"/*
-    cp -r src include "$copy"/
+    cp -r src include tools "$copy"/
 }
 
 # refused NAME FILE EXPECTED < text: with the text appended to FILE there is exactly one fault, in that
@@ -72,6 +72,36 @@ include "a number in the program's locale" src/train/planted.c "printf prints th
 include "strtod in train" src/train/planted.c "depends on the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'
 include "cJSON prints" src/ckpt/planted.c "cJSON depends on the program's locale" 'char *f(cJSON *o) { return cJSON_Print(o); }'
 include "setlocale" src/train/planted.c "depends on the program's locale" 'void f(void) { setlocale(LC_ALL, ""); }'
+
+# planted NAME FILE EXPECTED LINE...: the lines in FILE are so many faults, each with a message that contains EXPECTED
+planted() {
+    local name=$1 file=$2 expected=$3 good=1
+    shift 3
+    fresh
+    printf '%s\n' "$@" >"$copy/$file"
+    run tools/layers.sh "$copy"
+    [ "$status" = 0 ] || [ "$(grep -c "^$file:[0-9]*: .*$expected" "$dir/out")" -ne $# ] ||
+        ! grep -qx "layers: $# faults*" "$dir/out" || good=0
+    result $good "refused: $name"
+}
+planted "fopen for writing" tools/planted.c 'fopen for reading has the mode "r"' 'int a = f(fopen(path, "w"));' \
+    'int b = f(fopen(path, mode));' 'int c = f(fopen(path, "r+"));' 'int d = f(fdopen(1, "a"));' 'int e = f(freopen("a", "w", stdout));'
+planted "writing in other ways" src/train/planted.c "files are written through src/base/whole_file.h" \
+    'int a = open(path, O_WRONLY);' 'int b = open(path, O_CREAT | O_EXCL, 0666);' 'int c = mkstemp(path);' 'int d = mkostemps(path, 1, 0);' \
+    'int e = rename(path, "b");' 'int g = file_put(path, "", 0);' 'int h = ftruncate(3, 0);' 'int i = linkat(1, a, 2, b, 0);' 'int j = creat("a", 0666);'
+refused "a mode on the next line" src/train/planted.c 'fopen for reading has the mode "r"' <<'END'
+FILE *f(const char *path) {
+    return fopen(path,
+                 "w");
+}
+END
+accepted "reading, and names that only look like it" src/train/planted.c <<'END'
+FILE *f(const char *path) {
+    t->link(path), rename_in(path);
+    return open(path, O_RDONLY) ? fopen(path,
+                                        "re") : NULL;
+}
+END
 
 refused "a number in a statement of two lines" src/train/planted.c "printf prints the locale's decimal point" <<'END'
 void f(FILE *out) {

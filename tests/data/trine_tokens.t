@@ -106,7 +106,7 @@ check "an invalid fraction" refuses "--val-fraction: invalid value \"1.5\"; expe
 check "an unknown option" refuses "unknown option --val-fractoin; did you mean --val-fraction?" \
     --val-fractoin 0.2 --out g one.txt
 check "no input" refuses "no FILE given" --out g
-check "an output in a missing folder" refuses "nowhere/g_train.bin.unfinished: No such file or directory" \
+check "an output in a missing folder" refuses "--out nowhere/g: No such file or directory (creating the lock nowhere/.g.trine-lock)" \
     --out nowhere/g one.txt --val-fraction 0.5
 
 helps() {
@@ -126,7 +126,7 @@ check "standard output to a full disk" full
 no_space() {
     head -c 100000 /dev/zero | tr '\0' A >long
     run sh -c 'ulimit -f 8 && exec "$0" --out limited long' "$tokens"
-    [ $status = 1 ] && says 1 'limited_train.bin.unfinished: File too large' && ! ls limited_*
+    [ $status = 1 ] && says 1 'limited_train.bin: File too large' && ! ls limited_*
 }
 check "a file that exceeds the disk" no_space
 done_testing

@@ -195,7 +195,7 @@ files_are_right() {
         [ -e "$file" ] || continue
         name=${file##*/}
         case $name in
-            *.unfinished | *.shard | *.writing) case $1 in KILL | QUIT) ;; *) wrong "$name is left over" || return ;; esac ;;
+            *.unfinished | *.shard | *.writing | *.trine-lock) case $1 in KILL | QUIT) ;; *) wrong "$name is left over" || return ;; esac ;;
             *) diff -r -q "$file" "$dir/complete/$name" >/dev/null || wrong "$name is not complete" || return ;;
         esac
     done
@@ -236,9 +236,7 @@ tool_is_right() {
     # tools/mpirun.sh kills what it has not told yet, and so does a second signal.
     if under "$kind" && ! grep -q "^trine: " "$dir/err"; then return; fi
     case $kind in
-        bytes)
-            if has b_train.bin; then word "SIG$signal: interrupted; $outputs/b_train.bin was written, no other file"; else word "SIG$signal: interrupted; no files were written"; fi
-            ;;
+        bytes) word "SIG$signal: interrupted; no files were written" && ! has b_train.bin ;;
         tokens) word "SIG$signal: interrupted; no files were written" && ! has t_train.bin ;;
         export) word "SIG$signal: interrupted; no folder was written" && ! has model ;;
         generate) word "SIG$signal: interrupted; the text ends here" ;;

@@ -212,7 +212,8 @@ static trine_status sync_parent(const char *path) {
 /* The name appears, or a signal ends the program before. */
 static trine_status publish(const job *j) {
     ending_hold();
-    trine_status status = file_rename(j->making, j->out);
+    trine_status status = expect_free(j); /* another export may have been faster */
+    if (status == TRINE_OK) status = file_rename(j->making, j->out);
     if (status == TRINE_OK) ending_done();
     ending_release();
     return status;
