@@ -44,8 +44,8 @@ trine_status trine_checkpoint_model(const trine_checkpoint *c, trine_model *mode
  * Collective over: world. */
 trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *c, FILE *out);
 
-/* After a step: saves if it is due according to c, and sets *stop if the run is to end: on SIGTERM or SIGUSR1 to any
- * rank since trine_stop_catch, or after c->max_minutes. At a stop and at the last step the state is saved (with
+/* After a step: saves if it is due according to c, and sets *stop if the run is to end: on a signal to any rank
+ * (trine_stop_catch), or after c->max_minutes. At a stop and at the last step the state is saved (with
  * c->save). A save before the last one that fails with TRINE_EIO, TRINE_EDATA or TRINE_ENOMEM is not an error: it is
  * reported on standard error and on `out`, and the next interval tries again. Errors: those of trine_trainer_save.
  * Collective over: world. */
@@ -61,9 +61,11 @@ trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkp
 trine_status trine_trainer_validate(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                     double *loss, bool *stop);
 
-/* From now on SIGTERM and SIGUSR1 do not terminate this process; they are kept for trine_trainer_checkpoint and
- * trine_trainer_validate. A second SIGTERM terminates it. c->max_minutes counts from here. Call it before
- * trine_world_create, in the thread that trains: the two signals are blocked there and in every thread that it
+/* From the first step or validation on SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not terminate this process; they are
+ * kept for trine_trainer_checkpoint and trine_trainer_validate. Before it, one of them prints that nothing is to be
+ * saved and ends the process with status TRINE_EXIT_REQUEUE at once. A second SIGINT, SIGTERM or SIGHUP terminates
+ * it. SIGINT and SIGHUP stay ignored if they are. c->max_minutes counts from here. Call it before
+ * trine_world_create, in the thread that trains: the four signals are blocked there and in every thread that it
  * starts later, and a thread of Trine waits for them. (Handlers of your own need the same: on a processor without
  * AVX-512 a handler in a computing thread destroys memory; docs/checkpoints.md explains it.) Either every rank
  * calls it or none: if none does and c->max_minutes is 0, the ranks do not compare. Errors: TRINE_ENOMEM if no

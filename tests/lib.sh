@@ -115,20 +115,31 @@ launcher_gone() {
     ! kill -0 "$launcher" 2>/dev/null
 }
 
-# below: the launcher's children and grandchildren (MPICH's ranks are children of a proxy)
+# below: three generations under the launcher (under tools/mpirun.sh Open MPI's mpirun and its ranks; MPICH's ranks are
+# children of a proxy), the elder first
 below() {
-    # shellcheck disable=SC2046  # words are meant to be split
-    pgrep -P "$(echo "$launcher" $(pgrep -P "$launcher") | tr ' ' ,)"
+    # shellcheck disable=SC2086  # words are meant to be split
+    (
+        all=$launcher
+        for _ in 1 2 3; do
+            all=$(pgrep -P "$(echo $all | tr ' ' ,)") || break
+            echo $all
+        done
+    )
+}
+
+# ranks_below PATTERN: those below that the launcher has started as a rank of this number
+ranks_below() {
+    for pid in $(below); do
+        # A process may be gone by now.
+        tr '\0' '\n' 2>>"$dir/gone" <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1" || continue
+        echo "$pid"
+    done 2>>"$dir/gone"
 }
 
 # pid_of RANK: the process of the rank
 pid_of() {
-    for pid in $(below); do
-        if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1"; then
-            echo "$pid"
-            return
-        fi
-    done
+    ranks_below "$1" | head -n 1
 }
 
 # gone: no process of this test is left, after at most 5 s

@@ -7,6 +7,12 @@
 # the affinity mask and the ranks on the node. OMP_NUM_THREADS is set (to cores / ranks, at least 1)
 # only if it is not set already and all ranks run here: eight ranks with a thread per core each would
 # wait for each other most of the time.
+#
+# Signals (Open MPI only; MPICH and Intel MPI pass them on by themselves). On SIGINT or SIGTERM Open MPI's mpirun sends
+# its ranks SIGTERM and a second later SIGKILL, which is no time to save a model, and exits with status 1. So this
+# script waits for mpirun, in which SIGINT, SIGTERM and SIGHUP are blocked, and on the first of them has it pass
+# SIGUSR1 on to all ranks: a training with --save saves and exits with status 75, what does not know the signal ends by
+# it. A second one kills the ranks. If the job did not end by itself, the script ends by the signal that it received.
 set -eu
 
 mpirun=${MPIRUN:-mpirun}
@@ -58,22 +64,33 @@ open_mpi() {
     fi
 }
 
+is_alive() {
+    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+}
+
 # dead_job PID: true if it has children and all of them are zombies
 dead_job() {
     found=1
-    for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do
+    for child in $(children "$1"); do
         grep -q '^State:[[:space:]]*Z' "/proc/$child/status" 2>/dev/null || return 1
         found=0
     done
     return $found
 }
 
+# children PID
+children() {
+    cat "/proc/$1/task/$1/children" 2>/dev/null
+}
+
 # After an abort on a busy machine Open MPI 4.1's mpirun (with PMIx 4.2) sometimes deadlocks in
-# PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state.
-kill_if_hung() {
+# PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state; at once if
+# this script was killed.
+kill_if_hung() { # kill_if_hung MPIRUN SCRIPT
     dead=0
     while kill -0 "$1" 2>/dev/null; do
         sleep 1
+        is_alive "$2" || kill -KILL "$1"
         if dead_job "$1"; then dead=$((dead + 1)); else dead=0; fi
         [ $dead -lt 10 ] && continue
         echo "tools/mpirun.sh: all ranks have exited, but mpirun hangs in its clean-up; killing it" \
@@ -82,13 +99,86 @@ kill_if_hung() {
     done
 }
 
+# watch MPIRUN SCRIPT: in a subshell, so that it is a child of neither. It must not keep the outputs open, or a reader of a
+# pipe waits for it.
+watch() {
+    (
+        exec </dev/null >/dev/null 2>&1 3<&-
+        trap '' INT TERM HUP
+        kill_if_hung "$1" "$2" &
+    )
+}
+
+# pass SIGNAL...: on to mpirun. What mpirun is told while it starts its ranks is lost for some of them, so a young
+# mpirun is told again, for half a minute at most.
+pass() {
+    kill -s "$1" "$job" 2>/dev/null || return 0
+    [ $(($(date +%s) - began)) -lt 10 ] || return 0
+    (
+        exec </dev/null >/dev/null 2>&1
+        for seconds in 1 2 4 8 16; do
+            sleep $seconds
+            kill -s "$1" "$job" || break
+        done &
+    )
+}
+
+# end_by SIGNAL: returns if the signal is ignored
+end_by() {
+    trap - "$1"
+    kill -s "$1" $$
+}
+
+# asked SIGNAL: the script has received it
+asked() {
+    told=$1
+    job=${job:-${!:-}}
+    if [ -z "$job" ]; then end_by "$1"; fi
+    if [ -z "$first" ]; then
+        first=$1
+        echo "tools/mpirun.sh: SIG$1: the ranks are asked to end (SIGUSR1); a second signal kills them" >&2
+        pass USR1
+        return
+    fi
+    for rank in $(children "$job"); do kill -KILL "$rank" 2>/dev/null || true; done
+}
+
+# attend ARGUMENTS...: runs mpirun and exits as it does
+attend() {
+    first='' told='' job=''
+    began=$(date +%s)
+    trap 'asked INT' INT
+    trap 'asked TERM' TERM
+    trap 'asked HUP' HUP
+    trap 'told=USR1; pass USR1' USR1
+    trap 'told=USR2; kill -USR2 "$job" 2>/dev/null || true' USR2
+    # A background job reads from /dev/null otherwise.
+    if [ -e /proc/self/fd/0 ]; then exec 3<&0; else exec 3</dev/null; fi
+    env --default-signal=INT,QUIT --block-signal=INT,TERM,HUP "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- &
+    job=$!
+    exec 3<&-
+    watch $job $$
+    # A trap interrupts the wait; if mpirun has exited meanwhile, it may be known no longer (127).
+    status=127
+    while
+        told=
+        now=0
+        wait $job || now=$?
+        [ $now -eq 127 ] && [ $status -ne 127 ] || status=$now
+        [ -n "$told" ]
+    do :; done
+    [ -n "$first" ] && [ $status -gt 128 ] || exit $status
+    end_by "$first"
+    exit $status
+}
+
 version=$("$mpirun" --version 2>&1) || true
 case $version in
     *"Open MPI"* | *PRRTE* | *OpenRTE*)
         open_mpi
-        # Started by a subshell, so that it is not a child of mpirun. It must not keep the outputs open, or a reader
-        # of a pipe waits for it.
-        (exec </dev/null >/dev/null 2>&1; kill_if_hung $$ &)
+        if env --block-signal=INT true 2>/dev/null; then attend "$@"; fi
+        # An env of coreutils before 8.31: signals have mpirun's effect.
+        watch $$ $$
         exec "$mpirun" --oversubscribe --bind-to none "$@"
         ;;
     *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;

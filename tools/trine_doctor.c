@@ -9,9 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
+#include "comm/api/comm.h"
 #include "doctor/run.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -92,7 +94,9 @@ int main(int argc, char **argv) {
     settings s = default_settings();
     trine_world *world;
     bool starts = false;
-    trine_status status = parse(&s, argc, argv);
+    trine_status status =
+        ending_catch(&(ending){"the examination did not end", comm_may_say, comm_launched});
+    if (status == TRINE_OK) status = parse(&s, argc, argv);
     if (status == TRINE_OK && s.help) {
         status = status_user(output_flushed(stdout));
         trine_error_print();
@@ -102,6 +106,7 @@ int main(int argc, char **argv) {
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     status = trine_world_agree(world, status_user(status));
     if (status == TRINE_OK) status = run(world, &s, &starts);
+    ending_done();
     trine_error_print();
     trine_world_destroy(&world);
     return status == TRINE_OK && starts ? 0 : 1;

@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
+#include "comm/api/comm.h"
 #include "data/tokens.h"
 #include "execution_rows.h"
 #include "generate/evaluate.h"
@@ -361,6 +363,18 @@ static trine_status print_choices(const settings *s, const material *m, const do
     return print_json(o, complete);
 }
 
+/* All of it, or a signal ends the program before. */
+static trine_status print_result(const settings *s, const work *w, evaluate_cut cut,
+                                 const double *nats) {
+    ending_hold();
+    trine_status status =
+        s->choices ? print_choices(s, w->m, nats) : print_text(s, w, cut, add_up(w, nats));
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    ending_done();
+    ending_release();
+    return status;
+}
+
 /* ---- The job ---- */
 
 static trine_status check_stride(const settings *s, evaluate_cut cut) {
@@ -388,10 +402,7 @@ static trine_status evaluate_material(const settings *s, trine_generator *g, con
     status = trine_world_agree(g->world, status_user(status));
     if (status == TRINE_OK) {
         evaluate(g, &w, s->choices, &nats);
-        if (first)
-            status =
-                s->choices ? print_choices(s, m, nats) : print_text(s, &w, cut, add_up(&w, nats));
-        if (status == TRINE_OK && first) status = output_flushed(stdout);
+        if (first) status = print_result(s, &w, cut, nats);
         status = trine_world_agree(g->world, status_user(status));
     }
     free(nats), free(w.windows), free(w.ids);
@@ -446,7 +457,9 @@ int main(int argc, char **argv) {
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
     trine_status status =
-        arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
+        ending_catch(&(ending){"there is no result", comm_may_say, comm_launched});
+    if (status == TRINE_OK)
+        status = arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
     if (status == TRINE_OK && s.help) {
         free(arguments);
         status = status_user(output_flushed(stdout));
@@ -457,6 +470,7 @@ int main(int argc, char **argv) {
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     status = trine_world_agree(world, status_user(status));
     if (status == TRINE_OK) status = run(world, &s);
+    ending_done();
     trine_error_print();
     trine_world_destroy(&world);
     free(s.texts);

@@ -11,10 +11,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "ckpt/source.h"
+#include "comm/api/comm.h"
 #include "tokenizer/tokenizer.h"
 
 typedef struct {
@@ -126,8 +128,12 @@ static trine_status run(settings *s, int argc, char **argv) {
 int main(int argc, char **argv) {
     output_limits_are_errors();
     settings s = {.folders = calloc((size_t)argc + 1, sizeof(char *))};
-    trine_status status = s.folders ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
+    trine_status status =
+        s.folders ? ending_catch(&(ending){"no folder was written", comm_may_say, comm_launched})
+                  : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK) status = run(&s, argc, argv);
     free(s.folders);
+    ending_done();
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();

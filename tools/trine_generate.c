@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
+#include "comm/api/comm.h"
 #include "execution_rows.h"
 #include "generate/codec.h"
 #include "generate/generator.h"
@@ -281,6 +283,7 @@ static trine_status generate(speech *t, const token_list *prompt) {
         TRY(write_token(t, token));
     }
     TRY(write_end(t));
+    if (!s->chat || s->prompt) ending_done();
     if (t->writes && first > begin)
         report(i, 1e-9 * (double)(first - begin), 1e-9 * (double)(clock_ns() - first));
     return TRINE_OK;
@@ -481,7 +484,9 @@ int main(int argc, char **argv) {
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
     trine_status status =
-        arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
+        ending_catch(&(ending){"the text ends here", comm_may_say, comm_launched});
+    if (status == TRINE_OK)
+        status = arguments ? parse(&s, argc, argv, arguments) : RAISE(TRINE_ENOMEM, "no memory");
     if (status == TRINE_OK && s.help) {
         free(arguments);
         status = status_user(output_flushed(stdout));
@@ -492,6 +497,7 @@ int main(int argc, char **argv) {
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     status = trine_world_agree(world, status_user(status));
     if (status == TRINE_OK) status = run(world, &s);
+    ending_done();
     trine_error_print();
     trine_world_destroy(&world);
     free(arguments);

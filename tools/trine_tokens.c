@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +18,7 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/ending.h"
 #include "base/human.h"
 #include "base/options.h"
 #include "base/output.h"
@@ -44,29 +44,8 @@ typedef struct {
 typedef struct {
     const inputs *in;
     uint64_t began;
-    bool terminal;    /* standard error is one */
-    sigset_t signals; /* that end the program, once its unfinished files are removed */
+    bool terminal; /* standard error is one */
 } run_watch;
-
-/* Blocks the signals, for all threads that start later; one that is ignored (nohup) stays so. */
-static void watch_signals(run_watch *w) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    sigemptyset(&w->signals);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction now;
-        if (!sigaction(numbers[i], NULL, &now) && now.sa_handler != SIG_IGN)
-            sigaddset(&w->signals, numbers[i]);
-    }
-    pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
-}
-
-static trine_status check_signals(const run_watch *w) {
-    sigset_t waiting;
-    sigpending(&waiting);
-    sigandset(&waiting, &waiting, &w->signals);
-    CHECK(sigisemptyset(&waiting), TRINE_EIO, "interrupted; no files were written");
-    return TRINE_OK;
-}
 
 static double seconds_since(uint64_t began) {
     return 1e-9 * (double)(clock_ns() - began) + 1e-9;
@@ -84,7 +63,7 @@ static void show_progress(const run_watch *w, const corpus_counts *c) {
 static trine_status on_tick(void *context, const corpus_counts *counts) {
     const run_watch *w = context;
     if (w->terminal) show_progress(w, counts);
-    return check_signals(w);
+    return TRINE_OK;
 }
 
 /* ---- The summary ---- */
@@ -169,12 +148,6 @@ static corpus_settings encoding(const settings *s, const token_list *before,
                              .skip_bad = s->skip_bad};
 }
 
-static run_watch start_watch(const inputs *in) {
-    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
-    watch_signals(&w);
-    return w;
-}
-
 static void clear_progress(const run_watch *w) {
     if (w->terminal) fputs("\r\033[K", stderr);
 }
@@ -256,7 +229,7 @@ static trine_status convert_listed(const settings *s, const inputs *in, text *t)
     const token_list none = {0};
     const corpus_settings c = encoding(s, &none, &none);
     corpus_counts counts;
-    run_watch w = start_watch(in);
+    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
     trine_status status = corpus_encode(NULL, in, &c, (corpus_sink){keep_bytes, t},
                                         (corpus_watch){on_tick, &w}, &counts);
     clear_progress(&w);
@@ -312,7 +285,7 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
                                  const token_list *before, const token_list *after) {
     char prefix[PREFIX];
     TRY(choose_prefix(s, prefix));
-    run_watch w = start_watch(in);
+    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
     const token_files_settings files = {
         .prefix = prefix,
         .val_fraction = s->val_fraction,
@@ -438,16 +411,15 @@ static trine_status run(settings *s, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    sigset_t signals;
-    pthread_sigmask(SIG_BLOCK, NULL, &signals);
     output_limits_are_errors();
     settings s = {.val_fraction = 0.1, .files = calloc((size_t)argc + 1, sizeof(char *))};
-    trine_status status = s.files ? run(&s, argc, argv) : RAISE(TRINE_ENOMEM, "no memory");
+    trine_status status = s.files ? ending_catch(&(ending){.word = "no files were written"})
+                                  : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK) status = run(&s, argc, argv);
     free(s.files);
+    ending_done();
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();
-    pthread_sigmask(SIG_SETMASK, &signals,
-                    NULL); /* one that waits (watch_signals) ends the program */
     return status == TRINE_OK ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/options.h"
 #include "base/status.h"
 
@@ -160,7 +161,10 @@ trine_status name_lock_take(name_lock **lock, const char *what, const char *name
     CHECK(l, TRINE_ENOMEM, "no memory for a lock");
     l->fd = -1;
     l->path = path_of(name);
+    ending_hold(); /* a signal that ends the program finds no lock, or one that is known */
     trine_status status = l->path ? take_at_last(l, label) : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK) ending_add(l->path);
+    ending_release();
     if (status == TRINE_OK) return TRINE_OK;
     close_file(l); /* the file is another's; if it could not be written, the next owner takes it */
     free(l->path);
@@ -173,6 +177,7 @@ void name_lock_release(name_lock **lock) {
     name_lock *l = *lock;
     if (!l) return;
     if (is_there(l)) unlink(l->path);
+    ending_drop(l->path);
     close_file(l);
     free(l->path);
     free(l);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/files.h"
 #include "base/lock.h"
 #include "base/status.h"
@@ -32,13 +33,13 @@ static const char *base_of(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-bool whole_file_is_left(const char *entry, const char *path, const char *ending) {
+bool whole_file_is_left(const char *entry, const char *path, const char *suffix) {
     const char *base = base_of(path);
     size_t length = strlen(base);
     char token[FILE_TOKEN];
     if (entry[0] != '.' || strncmp(entry + 1, base, length) || entry[length + 1] != '.')
         return false;
-    return !strcmp(file_token_in(entry + length + 2, token), ending) && token[0];
+    return !strcmp(file_token_in(entry + length + 2, token), suffix) && token[0];
 }
 
 /* The folder of `path`, with a slash at its end unless it is "."; owned by the caller, NULL: no memory. */
@@ -47,16 +48,16 @@ static char *folder_of(const char *path) {
     return base == path ? strdup("./") : strndup(path, (size_t)(base - path));
 }
 
-static trine_status name_it(whole_file *f, const char *ending) {
+static trine_status name_it(whole_file *f, const char *suffix) {
     char token[FILE_TOKEN];
     const char *base = base_of(f->path);
-    size_t size = strlen(f->path) + FILE_TOKEN + strlen(ending) + 4;
+    size_t size = strlen(f->path) + FILE_TOKEN + strlen(suffix) + 4;
     TRY(file_token(token));
     free(f->unfinished);
     f->unfinished = malloc(size);
     CHECK(f->unfinished, TRINE_ENOMEM, "no memory for a file name");
     snprintf(f->unfinished, size, "%.*s.%s.%s.%s", (int)(base - f->path), f->path, base, token,
-             ending);
+             suffix);
     return TRINE_OK;
 }
 
@@ -114,9 +115,10 @@ static trine_status open_in_place(whole_file *f, const struct stat *is) {
 
 /* Creates a file of a new name and takes its lock; *done is false if another program, which took the file for a left
  * one, was faster. */
-static trine_status create(whole_file *f, const char *ending, bool locked, bool *done) {
+static trine_status create(whole_file *f, const char *suffix, bool locked, bool *done) {
     struct stat is;
-    TRY(name_it(f, ending));
+    TRY(name_it(f, suffix));
+    ending_add(f->unfinished);
     files_begin("creation", f->unfinished);
     int fd = open(f->unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *done = fd >= 0 && (!locked || lock_try(fd) != LOCK_BUSY) && !fstat(fd, &is) && is.st_nlink;
@@ -124,14 +126,15 @@ static trine_status create(whole_file *f, const char *ending, bool locked, bool 
     int cause = errno;
     if (fd >= 0 && !f->stream) close(fd);
     if (fd >= 0 && *done && !f->stream) unlink(f->unfinished);
+    if (!f->stream) ending_drop(f->unfinished);
     CHECK(fd >= 0 && (f->stream || !*done), TRINE_EIO, "%s: %s (creating %s)", f->label,
           strerror(cause), f->unfinished);
     return TRINE_OK;
 }
 
-static trine_status create_new(whole_file *f, const char *ending, bool locked) {
+static trine_status create_new(whole_file *f, const char *suffix, bool locked) {
     trine_status status = TRINE_OK;
-    for (bool done = false; status == TRINE_OK && !done;) status = create(f, ending, locked, &done);
+    for (bool done = false; status == TRINE_OK && !done;) status = create(f, suffix, locked, &done);
     if (status == TRINE_OK) return TRINE_OK;
     free(f->unfinished); /* there is none */
     f->unfinished = NULL;
@@ -224,6 +227,7 @@ static trine_status publish(whole_file *f, const char *path) {
     if (!f->unfinished) return close_stream(f);
     files_begin("renaming", f->unfinished);
     CHECK(!rename(f->unfinished, path), TRINE_EIO, "%s: %s", f->label, strerror(errno));
+    ending_drop(f->unfinished);
     free(f->unfinished);
     f->unfinished = NULL;
     if (f->stream) TRY(close_stream(f));
@@ -240,6 +244,7 @@ void whole_file_abandon(whole_file **file) {
     whole_file *f = *file;
     if (!f) return;
     if (f->unfinished) unlink(f->unfinished);
+    if (f->unfinished) ending_drop(f->unfinished);
     if (f->stream) fclose(f->stream);
     free(f->unfinished);
     free(f->label);

@@ -11,6 +11,8 @@
  * whose lock nobody has, which killed programs left, and reports on standard error those that it cannot lock or
  * remove. The files of a set are removed by the next owner of the set's lock.
  *
+ * A command that ends by a signal (base/ending.h) removes its unfinished files.
+ *
  * In place: a target that is no regular file (a pipe, /dev/null), or is the file of the process's own standard output
  * or standard error, is written directly, since a rename would replace it.
  *
@@ -47,9 +49,9 @@ trine_status whole_file_publish(whole_file **f, const char *path);
 /* Removes the unfinished file. *f may be NULL. Leaves the error trail unchanged. */
 void whole_file_abandon(whole_file **f);
 
-/* Whether `entry`, a name in the folder of `path`, is an unfinished file of `path` with this ending ("shard").
+/* Whether `entry`, a name in the folder of `path`, is an unfinished file of `path` with this suffix ("shard").
  * Pure. */
-bool whole_file_is_left(const char *entry, const char *path, const char *ending);
+bool whole_file_is_left(const char *entry, const char *path, const char *suffix);
 
 /* Syncs the folder of `path`, so that its renames outlive a crash. Errors: TRINE_EIO. */
 trine_status whole_file_sync_folder(const char *path);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/status.h"
 
 trine_status token_pair_open(token_pair *p, const char *prefix, const shards *like, bool val) {
@@ -23,13 +24,22 @@ static trine_status remove_earlier(const shards *s) {
     return TRINE_OK;
 }
 
-trine_status token_pair_publish(token_pair *p) {
-    TRY(shards_complete(&p->train));
-    TRY(shards_complete(&p->val));
+static trine_status publish(token_pair *p) {
     TRY(remove_earlier(&p->val));
     TRY(shards_publish(&p->train));
     trine_status status = shards_publish(&p->val);
     if (status != TRINE_OK) shards_withdraw(&p->train);
+    return status;
+}
+
+/* A signal ends the program before all files have their names, or after. */
+trine_status token_pair_publish(token_pair *p) {
+    TRY(shards_complete(&p->train));
+    TRY(shards_complete(&p->val));
+    ending_hold();
+    trine_status status = publish(p);
+    if (status == TRINE_OK) ending_done();
+    ending_release();
     return status;
 }
 

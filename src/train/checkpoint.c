@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
@@ -354,11 +354,21 @@ static void report_stop(const trine_trainer *t, const trine_checkpoint *c, const
                         const char *where, FILE *out) {
     if (!(out = report_stream(t, out))) return;
     if (why->signal)
-        fprintf(out, "SIG%s to rank %d: stopping %s step %" PRId64 "\n",
-                why->signal == SIGTERM ? "TERM" : "USR1", why->rank, where, t->steps);
+        fprintf(out, "%s to rank %d: stopping %s step %" PRId64 "\n", signals_name(why->signal),
+                why->rank, where, t->steps);
     else
         c_fprintf(out, "--max-minutes %g elapsed: stopping %s step %" PRId64 "\n", c->max_minutes,
                   where, t->steps);
+    fflush(out);
+}
+
+/* At the end of a run that was asked to stop, and has saved. */
+static void report_saved(const trine_trainer *t, const trine_checkpoint *c, FILE *out) {
+    if (!c->save || !(out = report_stream(t, out))) return;
+    fprintf(out,
+            "stopped at step %" PRId64 " of %d, which is saved in %s/step-%" PRId64
+            "; to go on, start the same command with --load auto\n",
+            t->steps, t->config.train_iters, c->save, t->steps);
     fflush(out);
 }
 
@@ -400,6 +410,8 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
     bool last = *stop || t->steps == t->config.train_iters;
     bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
     trine_status status = c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
+    if (last && status == TRINE_OK) stop_saved();
+    if (*stop && status == TRINE_OK && t->steps < t->config.train_iters) report_saved(t, c, out);
     if (last || !is_survivable(status)) return status;
     report_unsaved(t, c, out);
     return TRINE_OK;
@@ -413,11 +425,15 @@ trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c,
     CHECK_GIVEN(stop, "stop");
     double sum = 0;
     *stop = false;
+    stop_training();
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {
         TRY(trainer_eval_batch(t, i, &sum));
         if (i + 1 < t->config.eval_iters) TRY(check_stop(t, c, "in the validation of", out, stop));
     }
     if (!*stop) *loss = sum / t->config.eval_iters;
     bool due = *stop && t->saved != t->steps;
-    return c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
+    if (c->save && due) TRY(trine_trainer_save(t, c, out));
+    if (*stop || t->steps >= t->config.train_iters) stop_saved();
+    if (*stop) report_saved(t, c, out);
+    return TRINE_OK;
 }

@@ -261,9 +261,10 @@ static size_t training_rows(option *rows, trine_config *config) {
 static size_t checkpoint_rows(option *rows, trine_checkpoint *c) {
     const option own[] = {
         OPTION_HEADING("Checkpoints"),
-        OPTION_STRING("save", NULL, &c->save, "DIR",
-                      "folder for checkpoints; saves at the end of the run, and on SIGTERM or "
-                      "SIGUSR1 to any rank, with exit status 75"),
+        OPTION_STRING(
+            "save", NULL, &c->save, "DIR",
+            "folder for checkpoints; saves at the end of the run, and on SIGINT (Ctrl-C), "
+            "SIGTERM, SIGHUP or SIGUSR1 to any rank, with exit status 75"),
         OPTION_INT("save-interval", NULL, &c->save_interval, "N", 0, INT_MAX,
                    "steps between checkpoints; 0: only at the end"),
         OPTION_INT("keep", NULL, &c->keep, "N", 0, INT_MAX,

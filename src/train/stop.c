@@ -2,14 +2,34 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
+#include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "base/status.h"
+#include "comm/api/comm.h"
+
+/* Signals that follow each other faster are one request: timeout(1) sends its signal twice. */
+#define TOGETHER 0.1
+/* Seconds after which a request that no rank has acted on is confirmed. (A launcher that ends a job because a rank has
+ * failed sends SIGTERM, and SIGKILL sooner.) */
+#define SILENCE 2.0
+/* The launcher reads standard error from a pipe; what it has not read when it ends the job is lost. Ranks that say
+ * nothing leave later. */
+#define LINGER_SAYS   0.3
+#define LINGER_SILENT 1.0
+
+enum { BEFORE, TRAINING, SAVED };
+enum { WORD_BEFORE, WORD_LATER, WORD_AT_ONCE };
 
 /* Per process: a signal is not addressed to a particular trainer. */
 static _Atomic int caught; /* the last signal's number; 0: none */
+static _Atomic int phase;
+static pthread_mutex_t beginning =
+    PTHREAD_MUTEX_INITIALIZER; /* of the training: phase is BEFORE no longer */
+static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
 static double began; /* on the monotonic clock; 0: not set yet */
 
@@ -17,57 +37,106 @@ static double now(void) {
     return 1e-9 * (double)clock_ns();
 }
 
-static void keep(int number) {
-    caught = number;
+/* ---- The signals' thread --------------------------------------------------------------------- */
+
+/* Of the thread; `fresh` starts it anew. */
+static struct {
+    double first; /* SIGINT, SIGTERM or SIGHUP; 0: none yet */
+    double asked; /* any signal that has not been confirmed; 0: none */
+} heard;
+static _Atomic bool fresh;
+
+static void nap(double seconds) {
+    const struct timespec t = {.tv_sec = (time_t)seconds,
+                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
 }
 
-static void catch_signal(int number, int flags) {
-    struct sigaction action = {.sa_handler = keep, .sa_flags = SA_RESTART | flags};
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, NULL);
+/* True if this rank has said it. */
+static bool say(int word, int number, const char *text) {
+    char line[400];
+    if (!comm_may_say(word)) return false;
+    snprintf(line, sizeof line, "%s%s", signals_name(number), text);
+    signals_say(line);
+    return true;
 }
 
-static void mask_signals(int how) {
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGTERM);
-    sigaddset(&both, SIGUSR1);
-    pthread_sigmask(how, &both, NULL);
+static void linger(bool said) {
+    if (comm_launched() > 1) nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
-static void *signal_thread(void *unused) {
-    mask_signals(SIG_UNBLOCK);
-    while (true) pause();
-    return unused;
+/* Returns if the training has begun meanwhile, or has been given up (an error, which is printed). If not, it does not begin any more: the lock stays taken. */
+static void end_before(int number) {
+    pthread_mutex_lock(&beginning);
+    if (phase != BEFORE || comm_leaving()) {
+        pthread_mutex_unlock(&beginning);
+        return;
+    }
+    linger(say(WORD_BEFORE, number,
+               " before the first step: nothing was trained, and nothing is saved; earlier "
+               "checkpoints are unchanged. The same command starts again"));
+    _exit(TRINE_EXIT_REQUEUE);
 }
 
-/* No handler may run in a thread that computes: oneDNN's GEMM for processors without AVX-512
- * (jit_avx_gemm_f32.cpp of 2.6 to 3.7) points the stack pointer into its workspace on the heap, and the
- * kernel writes a signal's frame below it, over whatever lies there. So one thread handles the signals;
- * this thread, and those that it starts later, block them. */
-static trine_status start_signal_thread(void) {
-    pthread_t thread;
-    mask_signals(SIG_BLOCK);
-    int error = pthread_create(&thread, NULL, signal_thread, NULL);
-    if (error) mask_signals(SIG_UNBLOCK);
-    CHECK(!error, TRINE_ENOMEM, "cannot create the signal thread: %s", strerror(error));
-    pthread_detach(thread);
-    return TRINE_OK;
+static _Noreturn void end_at_once(int number) {
+    if (phase == TRAINING)
+        linger(say(WORD_AT_ONCE, number,
+                   " again: the run ends at once, without a save; --load auto resumes the newest "
+                   "complete checkpoint"));
+    signals_end(number);
+}
+
+static double confirm(double time) {
+    double left = heard.asked + SILENCE - time;
+    if (phase != TRAINING || acted) return heard.asked = 0;
+    if (left > 0) return left;
+    heard.asked = 0;
+    (void)say(WORD_LATER, caught,
+              ": the run saves and ends when the current step is done, or the save that is in "
+              "progress; a second signal ends it at once, without a save");
+    return 0;
+}
+
+static double on_signal(int number) {
+    double time = now();
+    bool urgent = number && number != SIGUSR1;
+    if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
+    if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
+    if (urgent && !(heard.first > 0)) heard.first = time;
+    if (number && !caught) heard.asked = time, acted = false;
+    if (number) caught = number;
+    if (number && phase == BEFORE) end_before(number);
+    return heard.asked > 0 ? confirm(time) : 0;
 }
 
 trine_status trine_stop_catch(void) {
-    if (!catching) TRY(start_signal_thread());
     caught = 0;
-    catching = true;
+    phase = BEFORE;
+    fresh = true;
     began = now();
-    catch_signal(SIGTERM, (int)SA_RESETHAND);
-    catch_signal(SIGUSR1, 0);
-    return TRINE_OK;
+    if (catching) return TRINE_OK;
+    catching = true;
+    trine_status status = signals_catch(on_signal);
+    catching = status == TRINE_OK;
+    return status;
+}
+
+void stop_training(void) {
+    if (phase == TRAINING) return;
+    pthread_mutex_lock(&beginning);
+    phase = TRAINING;
+    pthread_mutex_unlock(&beginning);
+}
+
+void stop_saved(void) {
+    phase = SAVED;
 }
 
 bool stop_heard(void) {
     return caught != 0;
 }
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
 
 /* A reason and its rank as one number, whose maximum all ranks compute: reason 0 is none, 1 the time
  * limit, else the signal's number plus one; of several ranks the lowest wins. */
@@ -87,6 +156,7 @@ trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_
     if (!catching && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
     TRY(trine_all_reduce(world, &reason, &reason, 1, TRINE_I64, TRINE_MAX));
     *stop = reason != 0;
+    acted = acted || *stop;
     if (*stop)
         *why = (stop_reason){.signal = (int)(reason >> RANK_BITS) - 1,
                              .rank = INT32_MAX - (int)(reason & INT32_MAX)};

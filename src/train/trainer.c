@@ -3,6 +3,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "train/stop.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
     return blend_has_file(t->train.samples, path) ||
@@ -94,6 +95,7 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    stop_training();
     uint64_t start = clock_ns();
     step_io step = make_step(t, &t->train, t->samples);
     double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);

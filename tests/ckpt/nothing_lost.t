@@ -125,7 +125,7 @@ strike() {
     fi
     train "$ckpt" -1 any 1 kill --keep 2 --load auto
     sleep "$((wait / 1000)).$(printf %03d $((wait % 1000)))"
-    for pid in $(if [ "$how" = all ]; then below; else pid_of "$rank"; fi); do
+    for pid in $(if [ "$how" = all ]; then ranks_below '[0-9]*'; else pid_of "$rank"; fi); do
         tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "$dir" || continue
         if [ "$how" = stop ]; then kill -STOP "$pid"; else kill -KILL "$pid"; fi
     done

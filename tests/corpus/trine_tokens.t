@@ -228,7 +228,7 @@ interrupted() {
     kill "-$1" "$launcher"
     finish
     exec 9>&-
-    [ "$status" = "$2" ] && says 1 "trine: interrupted; no files were written" && [ "$(files)" = "$before" ]
+    [ "$status" = "$2" ] && says 1 "trine: SIG$1: interrupted; no files were written" && [ "$(files)" = "$before" ]
 }
 check "SIGTERM removes what is unfinished" interrupted TERM 143
 check "SIGHUP, too" interrupted HUP 129

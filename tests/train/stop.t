@@ -85,7 +85,7 @@ slurm() {
         exec examples/train_gpt.sbatch "$@"
 }
 disturb USR1 all slurm
-told "SIGUSR1 to rank 0" && [ "$(cat "$dir/requeued")" = "requeue 17" ]
+told "SIGUSR1 to rank [0-3]" && [ "$(cat "$dir/requeued")" = "requeue 17" ]
 result $? "resumed by the Slurm script; after SIGUSR1 the script queues itself again"
 (slurm $RUN --save "$dir/part" --log "$log") >"$dir/out" 2>"$dir/err"
 status=$?
@@ -168,12 +168,13 @@ result $? "the last validation is not repeated a second time"
 # shellcheck disable=SC2086  # words are meant to be split
 background "$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
     --global-batch-size 4096
-sleep 2
+eventually 60 grep -q "^transport\|^memory" "$dir/out"
+sleep 1
 kill -s TERM $launcher
-sleep 0.2
+sleep 0.5
 kill -s TERM $launcher
 finish
-[ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ]
+[ "$status" -eq 143 ] && ! [ -e "$dir/never/latest" ] && says 1 "trine: SIGTERM again: the run ends at once, without a save"
 result $? "a second SIGTERM terminates the process immediately"
 
 # A lease without beats may be another job's: the run waits, and has nothing to save yet.

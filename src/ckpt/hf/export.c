@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ending.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
@@ -222,13 +223,22 @@ static trine_status sync_parent(const char *path) {
     return status;
 }
 
+/* The name appears, or a signal ends the program before. */
+static trine_status publish(const job *j) {
+    ending_hold();
+    trine_status status = expect_free(j); /* another export may have been faster */
+    if (status == TRINE_OK) status = file_rename(j->making, j->out);
+    if (status == TRINE_OK) ending_done();
+    ending_release();
+    return status;
+}
+
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
     TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making, j->mode));
     TRY(carried_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
-    TRY(expect_free(j)); /* another export may have been faster */
-    TRY(file_rename(j->making, j->out));
+    TRY(publish(j));
     return sync_parent(j->out);
 }
 
@@ -239,10 +249,12 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(choose_all(j, source));
     TRY(find_mode(j, source));
     TRY(carried_read(&j->carried, source->path));
+    ending_add(j->making);
     TRY(file_make_folder(j->making, &made));
     CHECK(made, TRINE_EIO, "%s already exists", j->making);
     trine_status status = write_folder(j);
     if (status != TRINE_OK) file_discard(j->making);
+    ending_drop(j->making);
     return status;
 }
 

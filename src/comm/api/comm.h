@@ -117,6 +117,16 @@ void comm_program_end(trine_world *world);
 typedef void (*comm_words)(const int32_t words[COMM_WORDS], char *text, size_t size);
 void comm_describe(comm_words words);
 
+/* For a process that ends by a signal (base/signals.h), or says that it has received one: of the ranks of a node that
+ * want to say the same (`word`, 0 to 30), one may, and none in a job that a rank aborts. True before
+ * trine_world_create. From any thread; not after trine_world_destroy. Not collective. */
+bool comm_may_say(int word);
+/* The ranks that the launcher has started on this node; 0: unknown. From any thread. */
+int comm_launched(void);
+/* Whether trine_world_destroy has been called: the ranks leave the job together, and the launcher signals those that
+ * are still there when one has exited with an error. From any thread. */
+bool comm_leaving(void);
+
 /* Runs `work`, which waits for the file system and calls neither MPI nor a device, in another thread, and answers
  * other ranks meanwhile: they do not report this rank as dead, however long it takes. If a single file-system call
  * (base/files.h) takes longer than trine_world_io_timeout, the job aborts. Returns the status of `work`, with its

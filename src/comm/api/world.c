@@ -172,6 +172,7 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
 void trine_world_destroy(trine_world **world) {
     trine_world *w = world ? *world : NULL;
     if (!w) return;
+    if (w->watched) board_begin_leaving();
     watchdog_leave(w);
     group_destroy(&w->comm);
     mpi_free(&w->watchdog);
@@ -257,6 +258,18 @@ void comm_program_end(trine_world *world) {
     world->position = COMM_NOWHERE;
     board_write()->count = 0;
     board_written();
+}
+
+bool comm_may_say(int word) {
+    return board_may_say(word);
+}
+
+bool comm_leaving(void) {
+    return board_is_leaving();
+}
+
+int comm_launched(void) {
+    return board_expected();
 }
 
 void comm_describe(comm_words words) {

@@ -32,6 +32,7 @@ typedef struct {
     _Atomic uint64_t token;    /* 0: nobody has joined yet */
     _Atomic int32_t reporter;  /* pid of the reporting process; 0: none */
     _Atomic uint64_t answered; /* the last alarm that was answered */
+    _Atomic uint32_t said;     /* a bit for each word (board_may_say) */
 } board_header;
 
 typedef struct {
@@ -323,8 +324,11 @@ static void init_slot(slot *s) {
     atomic_compare_exchange_strong(&board.header->token, &none, token);
 }
 
+static atomic_bool leaving;
+
 void board_join(void) {
     if (board.users++) return;
+    leaving = false;
     board.start = ask_launcher();
     board.fd = -1;
     if (!join_shared()) {
@@ -341,6 +345,14 @@ void board_join(void) {
 
 void board_seal(void) {
     if (board.path[0]) unlink(board.path);
+}
+
+void board_begin_leaving(void) {
+    leaving = true;
+}
+
+bool board_is_leaving(void) {
+    return leaving;
 }
 
 void board_leave(void) {
@@ -448,6 +460,18 @@ void board_release_report(void) {
 
 bool board_has_reporter(void) {
     return atomic_load(&board.header->reporter) != 0;
+}
+
+#define HUSHED (UINT32_C(1) << 31)
+
+bool board_may_say(int word) {
+    board_header *header = board.header;
+    uint32_t bit = UINT32_C(1) << word;
+    return !header || !(atomic_fetch_or(&header->said, bit) & (bit | HUSHED));
+}
+
+void board_hush(void) {
+    if (board.header) atomic_fetch_or(&board.header->said, HUSHED);
 }
 
 bool board_claim_answer(uint64_t alarm) {

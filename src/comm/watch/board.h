@@ -77,6 +77,9 @@ typedef struct {
 /* Takes this process's slot. May be called again; each call needs its board_leave. Not collective. */
 void board_join(void);
 void board_leave(void);
+/* Whether this process has begun to leave the job (board_begin_leaving) that it joined last. From any thread. */
+void board_begin_leaving(void);
+bool board_is_leaving(void);
 
 /* Between these two the caller, the process's main thread, changes its place. Readers see all of the changes or
  * none. */
@@ -110,6 +113,11 @@ bool board_claim_report(void);
 void board_release_report(void);
 /* Whether a rank of this board reports. */
 bool board_has_reporter(void);
+/* Of the ranks of a board that want to say the same (`word`, 0 to 30) because each has received a signal, the first
+ * may. After board_hush none may: a rank aborts the job, and the launcher signals the others. From any thread, and
+ * before board_join: true. */
+bool board_may_say(int word);
+void board_hush(void);
 /* Whether this rank is the first of its board to answer the alarm of this number (not 0). */
 bool board_claim_answer(uint64_t alarm);
 

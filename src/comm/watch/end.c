@@ -20,6 +20,7 @@ static void end_mpi(void) {
         MPI_Finalize();
         return;
     }
+    board_hush();
     nanosleep(&linger, NULL);
     watch_enter("MPI_Abort");
     MPI_Abort(MPI_COMM_WORLD, 1);

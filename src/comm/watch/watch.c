@@ -143,6 +143,7 @@ static void report(double waited) {
 /* Another rank of this node may be reporting already. */
 static void time_out(double waited) {
     if (board_claim_report()) {
+        board_hush();
         report(waited);
         return;
     }
