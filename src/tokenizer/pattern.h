@@ -1,6 +1,5 @@
-/* Regular expressions of a tokenizer.json, which are Oniguruma's in its Ruby syntax, by PCRE2. The two differ in what
- * some escapes mean (\s, \w, \v, \h, scripts), so an expression is translated; syntax whose meaning would differ and
- * cannot be written in PCRE2 is refused by name. Compiled with Unicode properties, and to machine code where PCRE2 can. */
+/* Regular expressions of a tokenizer.json, which are Oniguruma's, by PCRE2: translated by oniguruma.h, compiled with
+ * Unicode properties, and to machine code where PCRE2 can. */
 #ifndef TRINE_TOKENIZER_PATTERN_H
 #define TRINE_TOKENIZER_PATTERN_H
 

@@ -109,6 +109,27 @@ bool text_space(uint32_t c) {
            c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]) {
+    utf8proc_int32_t folded[TEXT_FOLDED];
+    int class = 0;
+    utf8proc_ssize_t count = utf8proc_decompose_char((utf8proc_int32_t)c, folded, TEXT_FOLDED,
+                                                     UTF8PROC_CASEFOLD, &class);
+    for (int i = 0; i < count && i < TEXT_FOLDED; i++) to[i] = (uint32_t)folded[i];
+    if (count < 1) to[0] = c; /* c is no character */
+    return count < 1 ? 1 : (int)count;
+}
+
+bool text_folds_to(const uint32_t *folded, int count) {
+    uint32_t to[TEXT_FOLDED];
+    for (uint32_t c = 0xDF; c < 0x10000; c++) { /* no other character becomes several */
+        if (text_fold(c, to) != count) continue;
+        bool equal = true;
+        for (int i = 0; i < count; i++) equal &= to[i] == folded[i];
+        if (equal) return true;
+    }
+    return false;
+}
+
 bool text_word(uint32_t c) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
     bool joins = c == 0x200C || c == 0x200D;

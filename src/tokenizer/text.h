@@ -61,6 +61,13 @@ static inline size_t text_put(char to[4], uint32_t c) {
 /* Unicode's White_Space. */
 bool text_space(uint32_t c);
 
+/* Case folding (Unicode Standard, section 3.13, with characters that become several): the characters that `c` becomes;
+ * returns their number. */
+#define TEXT_FOLDED 4
+int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]);
+/* Whether there is a character that becomes these several ones. */
+bool text_folds_to(const uint32_t *folded, int count);
+
 /* A letter, mark, digit or connecting punctuation: \w of a regular expression over Unicode. */
 bool text_word(uint32_t c);
 
