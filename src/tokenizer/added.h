@@ -25,6 +25,8 @@ typedef struct {
 /* Copies the text. Errors: TRINE_ENOMEM. */
 trine_status added_add(added_list *list, const added_token *token);
 void added_sort(added_list *list);
+/* Whether two tokens of a sorted list have the same text: *first and *second. */
+bool added_equal(const added_list *list, const added_token **first, const added_token **second);
 void added_free(added_list *list);
 
 /* A walk through a text: {list, text, bytes} and zeros, or `plain` to leave out special tokens. */

@@ -157,7 +157,7 @@ static trine_status add_word(void *context, const char *begin, const char *end) 
 typedef struct {
     const char *text;
     size_t bytes, cut; /* cut: strictly inside, or NO_CUT */
-    unsigned place;    /* a set of text_place */
+    text_place place;
 } section;
 
 /* Normalizes the section into *to, the two sides of a cut apart. Without normalizers it stays where it is. */
@@ -168,11 +168,12 @@ static trine_status change(encoder *e, const normalizer_list *list, text_buffer 
         e->broken = true;
         return TRINE_OK;
     }
-    TRY(normalizer_apply(list, e->scratch, s->text, left, s->place, to, &e->spare));
+    TRY(normalizer_apply(list, e->scratch, s->text, left, &s->place, to, &e->spare));
     size_t cut = to->count;
     if (left < s->bytes) {
-        TRY(normalizer_apply(list, e->scratch, s->text + left, s->bytes - left, TEXT_CONTINUES,
-                             &e->rest, &e->spare));
+        text_place behind = {.continues = true};
+        TRY(normalizer_apply(list, e->scratch, s->text + left, s->bytes - left, &behind, &e->rest,
+                             &e->spare));
         TRY(text_add(to, e->rest.text, e->rest.count));
         /* A side that became empty leaves nothing to cut. */
         e->broken = cut == 0 || cut == to->count;
@@ -201,8 +202,9 @@ static trine_status visit_between(encoder *e, const section *s, size_t from, siz
     bool inside = s->cut != NO_CUT && from < s->cut && s->cut < to,
          passed = s->cut != NO_CUT && s->cut <= from;
     if (from >= to || passed || e->broken) return TRINE_OK;
-    return visit(e, (section){s->text + from, to - from, inside ? s->cut - from : NO_CUT,
-                              from ? 0 : s->place});
+    text_place place = {.continues = s->place.continues && !from,
+                        .head = from < s->place.head ? s->place.head - from : 0};
+    return visit(e, (section){s->text + from, to - from, inside ? s->cut - from : NO_CUT, place});
 }
 
 /* A cut may lie before a token. Behind it the next part would not know that it begins a section. */
@@ -255,13 +257,16 @@ static trine_status encode(encoder *e, section s, unsigned flags, token_list *ou
     e->broken = false;
     if (!s.bytes) return TRINE_OK;
     TRY(make_valid(e, &s));
+    const char *second = s.text;
+    if (!s.place.continues) text_char(s.text, &second);
+    s.place.head = (size_t)(second - s.text);
     return walk(e, &e->t->raw, s, walk_normalized);
 }
 
 trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned flags,
                           token_list *out) {
     if (flags & ENCODE_TEMPLATE) TRY(tokenizer_before(e->t, out));
-    TRY(encode(e, (section){text, bytes, NO_CUT, TEXT_BEGINS}, flags, out));
+    TRY(encode(e, (section){text, bytes, NO_CUT, {0}}, flags, out));
     return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
 }
 
@@ -283,7 +288,7 @@ trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, 
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
     section s = {part->text, part->bytes, last ? NO_CUT : part->cut,
-                 part->first ? TEXT_BEGINS : TEXT_CONTINUES};
+                 {.continues = !part->first}};
     TRY(encode(e, s, 0, out));
     *holds = !e->broken;
     if (*holds) return TRINE_OK;

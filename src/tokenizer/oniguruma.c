@@ -96,14 +96,14 @@ static bool letter_or_digit(char c) {
 }
 
 /* An escape that is one character, at the backslash. *is false: it is none, and nothing is read. */
-static trine_status read_escaped(translation *t, bool in_class, uint32_t *c, bool *is) {
+static trine_status read_escaped(translation *t, bool in_bracket, uint32_t *c, bool *is) {
     static const char names[] = "tnrfvae", codes[] = "\t\n\r\f\v\a\x1b";
     char name = t->at[1];
     const char *found = name ? strchr(names, name) : NULL;
     *is = true;
     if (!name) return refuse(t, "a backslash at the end");
     if (name == 'u' || name == 'x') return read_number(t, c);
-    if (found || (in_class && name == 'b')) {
+    if (found || (in_bracket && name == 'b')) {
         *c = found ? (uint32_t)codes[found - names] : '\b';
         t->at += 2;
     } else if (letter_or_digit(name)) {
@@ -160,7 +160,8 @@ static trine_status add_named(translation *t, char_set *s, const named_set *set,
 }
 
 /* \p{Name}, \P{Name}, \p{^Name}, at the backslash. */
-static trine_status read_property(translation *t, named_set *set, bool *negative) {
+static trine_status read_property(translation *t, bool in_bracket, named_set *set,
+                                  bool *negative) {
     char name[64];
     const char *from = t->at + 2, *end = *from == '{' ? strchr(from, '}') : NULL;
     *negative = t->at[1] == 'P';
@@ -169,18 +170,18 @@ static trine_status read_property(translation *t, named_set *set, bool *negative
     *negative ^= *from == '^';
     from += *from == '^';
     snprintf(name, sizeof name, "%.*s", (int)(end - from), from);
-    if (!named_set_property(set, name)) return refuse(t, "this property");
+    if (!named_set_property(set, name, in_bracket)) return refuse(t, "this property");
     t->at = end + 1;
     return TRINE_OK;
 }
 
 /* An escape that is a set, at the backslash. *is false: it is none, and nothing is read. */
-static trine_status read_set(translation *t, bool in_class, named_set *set, bool *negative,
+static trine_status read_set(translation *t, bool in_bracket, named_set *set, bool *negative,
                              bool *is) {
     char name = t->at[1];
     *is = true;
-    if (name == 'p' || name == 'P') return read_property(t, set, negative);
-    *is = named_set_escape(set, name, in_class, negative);
+    if (name == 'p' || name == 'P') return read_property(t, in_bracket, set, negative);
+    *is = named_set_escape(set, name, in_bracket, negative);
     if (*is) t->at += 2;
     return TRINE_OK;
 }

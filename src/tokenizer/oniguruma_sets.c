@@ -177,9 +177,13 @@ static bool find_name(named_set *s, const char *key) {
     return false;
 }
 
-bool named_set_property(named_set *s, const char *name) {
+bool named_set_property(named_set *s, const char *name, bool in_bracket) {
     char key[48];
     if (!keep_letters(key, name)) return false;
+    if (!strcmp(key, "word")) {
+        bool negative;
+        return named_set_escape(s, 'w', in_bracket, &negative);
+    }
     if (find_category(s, key) || find_name(s, key)) return true;
     if (strlen(key) < 3) return false;
     set_property(s, "sc:", key);

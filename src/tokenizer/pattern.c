@@ -105,6 +105,12 @@ bool pattern_looks_behind(const pattern *p) {
     return p->behind;
 }
 
+bool pattern_matches_empty(const pattern *p) {
+    uint32_t empty = 0;
+    pcre2_pattern_info(p->code, PCRE2_INFO_MATCHEMPTY, &empty);
+    return empty;
+}
+
 trine_status pattern_describe(const pattern *p, text_buffer *out) {
     TRY(text_add(out, p->literal ? "text" : "regex", p->literal ? 5 : 6));
     return text_add(out, p->source, strlen(p->source) + 1);
@@ -151,5 +157,21 @@ trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text
     const PCRE2_SIZE *places = pcre2_get_ovector_pointer(s->match);
     *begin = places[0];
     *end = places[1];
+    return TRINE_OK;
+}
+
+trine_status pattern_next(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
+                          pattern_walk *walk, size_t *begin, size_t *end) {
+    for (;;) {
+        *begin = SIZE_MAX;
+        if (walk->search > bytes) return TRINE_OK;
+        TRY(pattern_find(p, s, text, bytes, walk->search, begin, end));
+        if (*begin == SIZE_MAX) return TRINE_OK;
+        if (*begin != *end || *end != walk->last) break;
+        const char *next = text + walk->search + 1;
+        if (walk->search < bytes) text_char(text + walk->search, &next);
+        walk->search = (size_t)(next - text);
+    }
+    walk->search = walk->last = *end;
     return TRINE_OK;
 }

@@ -19,6 +19,9 @@ void pattern_destroy(pattern **p);
 /* Whether a match can depend on what is before its start (lookbehind, ^): then a text cannot be cut. */
 bool pattern_looks_behind(const pattern *p);
 
+/* Whether there is an empty text that it matches; true as well where PCRE2 cannot tell. */
+bool pattern_matches_empty(const pattern *p);
+
 /* The expression as the file has it, for the tokenizer's hash. Errors: TRINE_ENOMEM. */
 trine_status pattern_describe(const pattern *p, text_buffer *out);
 
@@ -31,5 +34,12 @@ void pattern_scratch_destroy(pattern_scratch **s);
  * TRINE_EDATA when PCRE2 gives up (its limit of steps or memory). */
 trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
                           size_t from, size_t *begin, size_t *end);
+
+/* All matches, one after the other, as `tokenizers` has them: an empty one at the end of the last match is left out. */
+typedef struct {
+    size_t search, last; /* {0, SIZE_MAX} begins; the end of the last match */
+} pattern_walk;
+trine_status pattern_next(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
+                          pattern_walk *walk, size_t *begin, size_t *end);
 
 #endif
