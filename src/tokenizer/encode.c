@@ -1,4 +1,5 @@
 /* Text to ids: the stages one after the other. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -6,6 +7,7 @@
 
 #include "base/status.h"
 #include "tokenizer/bytes.h"
+#include "tokenizer/newer.h"
 #include "tokenizer/tokenizer_parts.h"
 
 /* Words that are in the cache are not merged again. A slot is a cache line; a word has one slot. */
@@ -27,6 +29,8 @@ struct encoder {
     cache_slot *cache; /* [CACHE_SLOTS] */
     text_buffer valid, normal, changed, spare, rest;
     uint64_t replaced;
+    newer_table table;
+    newer_chars newer;
     /* Of the call that runs. */
     token_list *out;
     const char *cut; /* in the text that is being split; NULL: none */
@@ -257,6 +261,7 @@ static trine_status encode(encoder *e, section s, unsigned flags, token_list *ou
     e->broken = false;
     if (!s.bytes) return TRINE_OK;
     TRY(make_valid(e, &s));
+    newer_count(&e->table, s.text, s.cut == NO_CUT ? s.bytes : s.cut, &e->newer);
     const char *second = s.text;
     if (!s.place.continues) text_char(s.text, &second);
     s.place.head = (size_t)(second - s.text);
@@ -282,6 +287,7 @@ static bool words_apart(const tokenizer *t, const encode_part *part) {
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
     size_t before = out->count;
     uint64_t replaced = e->replaced;
+    newer_chars newer = e->newer;
     bool last = part->cut == part->bytes;
     ASSERT(part->cut <= part->bytes);
     *holds = last || (part->cut && e->t->splits.cuttable && words_apart(e->t, part) &&
@@ -294,6 +300,7 @@ trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, 
     if (*holds) return TRINE_OK;
     out->count = before;
     e->replaced = replaced;
+    e->newer = newer;
     return TRINE_OK;
 }
 
@@ -314,10 +321,30 @@ uint64_t encoder_replaced(const encoder *e) {
     return e->replaced;
 }
 
+void encoder_take_newer(encoder *e, newer_chars *to) {
+    newer_chars_add(to, &e->newer);
+    e->newer = (newer_chars){0};
+}
+
+void tokenizer_versions(char pcre2[TOKENIZER_VERSION], char unicode[TOKENIZER_VERSION]) {
+    char all[PATTERN_VERSION];
+    pattern_versions(all, unicode);
+    all[strcspn(all, " ")] = '\0'; /* the date */
+    snprintf(pcre2, TOKENIZER_VERSION, "PCRE2 %.40s", all);
+}
+
+static void fill_newer(newer_table *t) {
+    char pcre2[TOKENIZER_VERSION], unicode[TOKENIZER_VERSION], *end;
+    tokenizer_versions(pcre2, unicode);
+    long major = strtol(unicode, &end, 10), minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    newer_table_fill(t, (int)(10 * major + minor));
+}
+
 trine_status encoder_create(encoder **e, const tokenizer *t) {
     *e = calloc(1, sizeof **e);
     CHECK(*e, TRINE_ENOMEM, "no memory for an encoder");
     (*e)->t = t;
+    fill_newer(&(*e)->table);
     (*e)->cache = calloc(CACHE_SLOTS, sizeof *(*e)->cache);
     trine_status status = (*e)->cache ? pattern_scratch_create(&(*e)->scratch)
                                       : RAISE(TRINE_ENOMEM, "no memory for an encoder");

@@ -101,6 +101,18 @@ void pattern_destroy(pattern **p) {
     *p = NULL;
 }
 
+void pattern_versions(char pcre2[PATTERN_VERSION], char unicode[PATTERN_VERSION]) {
+    const struct {
+        uint32_t what;
+        char *to;
+    } asked[] = {{PCRE2_CONFIG_VERSION, pcre2}, {PCRE2_CONFIG_UNICODE_VERSION, unicode}};
+    for (size_t i = 0; i < 2; i++) {
+        int length = pcre2_config(asked[i].what, NULL);
+        strcpy(asked[i].to, "0");
+        if (length > 0 && length <= PATTERN_VERSION) pcre2_config(asked[i].what, asked[i].to);
+    }
+}
+
 bool pattern_looks_behind(const pattern *p) {
     return p->behind;
 }

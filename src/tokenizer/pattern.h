@@ -16,6 +16,10 @@ trine_status pattern_create(pattern **p, const char *expression, const char *pat
 trine_status pattern_literal(pattern **p, const char *text, const char *path);
 void pattern_destroy(pattern **p);
 
+/* PCRE2's version, and that of its Unicode: "10.42 2022-12-11", "14.0.0". */
+#define PATTERN_VERSION 64
+void pattern_versions(char pcre2[PATTERN_VERSION], char unicode[PATTERN_VERSION]);
+
 /* Whether a match can depend on what is before its start (lookbehind, ^): then a text cannot be cut. */
 bool pattern_looks_behind(const pattern *p);
 
