@@ -119,7 +119,7 @@ static trine_status read_escaped(translation *t, bool in_bracket, uint32_t *c, b
 /* What a bracket has: members in PCRE2's form for a class, and alternatives that are none of a class. */
 typedef struct {
     text_buffer members, others;
-    bool ranged; /* the last member was a range or a set: "-" behind it is no range */
+    bool ranged; /* the last member was a range */
 } char_set;
 
 static void set_free(char_set *s) {
@@ -195,9 +195,10 @@ static trine_status read_posix(translation *t, char_set *s) {
     from += negative;
     if (!end || end - from >= (int)sizeof name) return refuse(t, "[: without a name");
     snprintf(name, sizeof name, "%.*s", (int)(end - from), from);
-    if (!named_set_posix(&set, name)) return refuse(t, "this POSIX name");
+    /* A bracket that is negated twice has other characters with [:^ascii:] there. */
+    if (!named_set_posix(&set, name) || (negative && !strcmp(name, "ascii")))
+        return refuse(t, "this POSIX name");
     TRY(add_named(t, s, &set, negative));
-    s->ranged = true;
     t->at = end + 2;
     return TRINE_OK;
 }
@@ -239,7 +240,6 @@ static trine_status add_member(translation *t, char_set *s) {
     if (dash && range) return refuse(t, "a range that begins with -");
     TRY(check_member(t, low));
     TRY(put_code(&s->members, low));
-    s->ranged = false;
     if (!range) return TRINE_OK;
     t->at++;
     if (*t->at == '-' || (t->at[0] == '&' && t->at[1] == '&'))
@@ -258,26 +258,23 @@ static trine_status add_escape(translation *t, char_set *s) {
     uint32_t c;
     const char *at = t->at;
     TRY(read_set(t, true, &set, &negative, &is));
-    if (is) {
-        s->ranged = true;
-        return add_named(t, s, &set, negative);
-    }
+    if (is) return add_named(t, s, &set, negative);
     TRY(read_escaped(t, true, &c, &is));
     if (!is) return refuse(t, "this escape in a bracket");
     t->at = at;
     return add_member(t, s);
 }
 
-/* One thing of a bracket. `first`: at its start. */
+/* One thing of a bracket. `first`: at its start. Behind a range "-" is a member. */
 static trine_status add_item(translation *t, char_set *s, bool first, int depth) {
+    bool ranged = s->ranged, member = first || t->at[1] == ']' ||
+                                      (ranged && t->at[1] && !strchr("-&[\\", t->at[1]));
     if (!*t->at) return refuse(t, "a bracket without an end");
+    s->ranged = false;
     if (*t->at == '[' && t->at[1] == ':') return read_posix(t, s);
-    if (*t->at == '[') {
-        s->ranged = true;
-        return read_bracket(t, NULL, s, depth + 1);
-    }
+    if (*t->at == '[') return read_bracket(t, NULL, s, depth + 1);
     if (*t->at == '\\') return add_escape(t, s);
-    if (*t->at == '-' && !first && t->at[1] != ']') return refuse(t, "- without a range");
+    if (*t->at == '-' && !member) return refuse(t, "- without a range");
     return add_member(t, s);
 }
 

@@ -18,6 +18,10 @@
 #define LATIN_WORDS WORDS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 #define IN_WORD     "[" LATIN_WORDS "]"
 #define HEX         "0-9a-fA-F"
+/* With what Unicode 16 added to the characters of 14. */
+#define ALPHABETIC                                                                                 \
+    "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
+#define LOWERCASE "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
 
 /* ---- Escapes ---- */
 
@@ -73,15 +77,15 @@ static const struct {
     {"any", "\\p{Any}", "\\P{Any}"},
     {"assigned", "\\P{Cn}", "\\p{Cn}"},
     {"ascii", "\\x{0}-\\x{7F}", "\\x{80}-\\x{10FFFF}"},
-    {"alnum", "\\p{Alphabetic}\\p{Nd}", NULL},
-    {"alpha", "\\p{Alphabetic}", "\\P{Alphabetic}"},
-    {"alphabetic", "\\p{Alphabetic}", "\\P{Alphabetic}"},
+    {"alnum", ALPHABETIC "\\p{Nd}", NULL},
+    {"alpha", ALPHABETIC, NULL},
+    {"alphabetic", ALPHABETIC, NULL},
     {"blank", "\\t\\p{Zs}", NULL},
     {"cntrl", "\\p{Cc}", "\\P{Cc}"},
     {"digit", "\\p{Nd}", "\\P{Nd}"},
     {"graph", NULL, SPACES "\\p{Cc}\\p{Cn}\\p{Cs}"},
-    {"lower", "\\p{Lowercase}", "\\P{Lowercase}"},
-    {"lowercase", "\\p{Lowercase}", "\\P{Lowercase}"},
+    {"lower", LOWERCASE, NULL},
+    {"lowercase", LOWERCASE, NULL},
     {"print", NULL, "\\p{Cc}\\p{Cn}\\p{Cs}\\x{2028}\\x{2029}"},
     {"punct", "\\p{P}\\p{S}", NULL},
     {"space", SPACES, "\\P{White_Space}"},
