@@ -152,6 +152,8 @@ static trine_status add_named(translation *t, char_set *s, const named_set *set,
     text_buffer form = {0};
     if (t->caseless && (negative || !set->closed))
         return refuse(t, "such a set in a bracket that ignores case");
+    /* Oniguruma has other characters here, U+80 to U+FF, where the bracket is negated twice. */
+    if (negative && set->ascii) return refuse(t, "all but ASCII in a bracket");
     if (members) return text_add(&s->members, members, strlen(members));
     trine_status status = named_set_write(&form, set, negative);
     if (status == TRINE_OK) status = add_other(s, form.text, form.count);
@@ -195,9 +197,7 @@ static trine_status read_posix(translation *t, char_set *s) {
     from += negative;
     if (!end || end - from >= (int)sizeof name) return refuse(t, "[: without a name");
     snprintf(name, sizeof name, "%.*s", (int)(end - from), from);
-    /* A bracket that is negated twice has other characters with [:^ascii:] there. */
-    if (!named_set_posix(&set, name) || (negative && !strcmp(name, "ascii")))
-        return refuse(t, "this POSIX name");
+    if (!named_set_posix(&set, name)) return refuse(t, "this POSIX name");
     TRY(add_named(t, s, &set, negative));
     t->at = end + 2;
     return TRINE_OK;

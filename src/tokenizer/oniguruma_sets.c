@@ -31,7 +31,8 @@ static const struct {
 } escapes[] = {
     {'s', {.members = SPACES}, {.members = SPACES, .others = "\\P{White_Space}", .closed = true}},
     {'w', {.members = LATIN_WORDS}, {.members = WORDS}},
-    {'d', {"\\p{Nd}", "\\P{Nd}", true, {{0}}}, {"\\p{Nd}", "\\P{Nd}", true, {{0}}}},
+    {'d', {.members = "\\p{Nd}", .others = "\\P{Nd}"},
+     {.members = "\\p{Nd}", .others = "\\P{Nd}", .closed = true}},
     {'h', {.members = HEX}, {.members = HEX, .closed = true}},
 };
 
@@ -116,6 +117,7 @@ static const char *const categories[][2] = {
     {"letternumber", "Nl"},
     {"othernumber", "No"},
     {"punctuation", "P"},
+    {"punct", "P"}, /* [:punct:] has symbols too */
     {"connectorpunctuation", "Pc"},
     {"dashpunctuation", "Pd"},
     {"openpunctuation", "Ps"},
@@ -175,7 +177,9 @@ static bool find_category(named_set *s, const char *key) {
 static bool find_name(named_set *s, const char *key) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(key, names[i].name) != 0) continue;
-        *s = (named_set){.members = names[i].members, .others = names[i].others};
+        *s = (named_set){.members = names[i].members,
+                         .others = names[i].others,
+                         .ascii = !strcmp(key, "ascii")};
         return true;
     }
     return false;

@@ -8,6 +8,7 @@
 typedef struct {
     const char *members, *others;
     bool closed; /* no letter of it has another case that is not in it, or becomes several letters in it */
+    bool ascii;
     char owned[2][64]; /* of a script's name */
 } named_set;
 

@@ -104,7 +104,7 @@ def all_sets(folder, characters):
             if each[0] == "[" and "[" not in place.replace("[^[^%s", "["):
                 continue
             walk(folder, count, place % each, [characters.encode()], "Removed")
-        result(not count.different and count.equal >= (4 if each != "[:^ascii:]" else 0), "%s: %d places equal, %d refused" % (each, count.equal, count.refused), *count.different[:2])
+        result(not count.different and count.equal >= (4 if each not in ("[:^ascii:]", "\\P{ASCII}") else 0), "%s: %d places equal, %d refused" % (each, count.equal, count.refused), *count.different[:2])
 
 
 def cases(folder, characters):
