@@ -112,20 +112,27 @@ static size_t with_space_behind(const added_walk *w, size_t end) {
     return end;
 }
 
+/* Whether the token at [*begin, *end) counts; with the white space that it takes. */
+static bool takes(const added_walk *w, const added_token *token, size_t *begin, size_t *end) {
+    if (w->plain && token->special) return false;
+    if (token->single_word && word_beside(w, *begin, *end)) return false;
+    if (token->lstrip) *begin = without_space_before(w, *begin);
+    if (token->lstrip && *begin < w->at) *begin = w->at;
+    if (token->rstrip) *end = with_space_behind(w, *end);
+    return *begin < *end; /* or the token before it took all of it */
+}
+
 const added_token *added_next(added_walk *w, size_t *begin, size_t *end) {
     for (;;) {
         const added_token *token =
             w->list->count ? find_from(w->list, w->text, w->bytes, &w->search) : NULL;
         if (!token) return NULL;
-        *begin = w->search;
+        size_t from = *begin = w->search;
         *end = w->search += token->length;
-        if (w->plain && token->special) continue;
-        if (token->single_word && word_beside(w, *begin, *end)) continue;
-        if (token->lstrip) *begin = without_space_before(w, *begin);
-        if (token->lstrip && *begin < w->at) *begin = w->at;
-        if (token->rstrip) *end = with_space_behind(w, *end);
-        if (*begin >= *end) continue; /* the token before it took all of it */
-        w->at = *end;
-        return token;
+        if (takes(w, token, begin, end)) {
+            w->at = *end;
+            return token;
+        }
+        w->broken |= from < w->cut && w->cut < w->search;
     }
 }

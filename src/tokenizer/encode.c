@@ -223,13 +223,16 @@ static trine_status add_token(encoder *e, const section *s, const added_token *t
 
 /* Emits the added tokens of a list, and visits what lies between them. */
 static trine_status walk(encoder *e, const added_list *list, section s, section_visit visit) {
-    added_walk w = {.list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain};
+    added_walk w = {
+        .list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain, .cut = s.cut};
     size_t begin, end, from = 0;
     for (const added_token *token; (token = added_next(&w, &begin, &end)); from = end) {
+        e->broken |= w.broken;
         TRY(visit_between(e, &s, from, begin, visit));
         TRY(add_token(e, &s, token, begin, end));
         if (e->broken || (s.cut != NO_CUT && s.cut <= begin)) return TRINE_OK;
     }
+    e->broken |= w.broken;
     return visit_between(e, &s, from, s.bytes, visit);
 }
 

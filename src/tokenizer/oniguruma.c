@@ -24,7 +24,7 @@ typedef struct {
     const char *all, *at, *path;
     text_buffer to;
     size_t atom; /* where the last thing that can be repeated begins in the output; NONE: there is none */
-    bool caseless;
+    bool caseless, behind;
     open_group groups[NESTED + 1];
     int depth;
     uint32_t tail[TAIL]; /* the last letters, folded, while case is ignored */
@@ -366,6 +366,7 @@ static trine_status put_escape(translation *t) {
     bool anchor;
     const char *form = named_escape(t->at[1], &anchor);
     if (!form) return refuse(t, name);
+    t->behind |= anchor && (t->at[1] | 0x20) != 'z';
     t->at += 2;
     t->atom = anchor ? NONE : t->to.count;
     t->tail_count = 0;
@@ -422,6 +423,7 @@ static trine_status open_any(translation *t) {
         size_t length = strlen(kinds[i]);
         if (strncmp(t->at, kinds[i], length) != 0) continue;
         TRY(open(t, kinds[i], t->caseless, i >= 2));
+        t->behind |= i >= 4;
         t->at += length;
         return TRINE_OK;
     }
@@ -517,8 +519,8 @@ static trine_status put_next(translation *t) {
     case '[': return put_bracket(t);
     case '(': return open_any(t);
     case ')': return close_group(t);
+    case '^': t->behind = true; return put_anchor(t, "^");
     case '|':
-    case '^':
     case '$': return put_anchor(t, (char[]){*t->at, 0});
     case '.':
         TRY(put_anchor(t, "."));
@@ -534,9 +536,11 @@ static trine_status translate(translation *t) {
     return close_isolated(t);
 }
 
-trine_status oniguruma_translate(text_buffer *to, const char *expression, const char *path) {
+trine_status oniguruma_translate(text_buffer *to, bool *behind, const char *expression,
+                                 const char *path) {
     translation t = {.all = expression, .at = expression, .path = path, .to = *to, .atom = NONE};
     trine_status status = translate(&t);
     *to = t.to;
+    *behind = t.behind;
     return status;
 }

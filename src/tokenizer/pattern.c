@@ -30,10 +30,7 @@ struct pattern_scratch {
 /* ---- Compiling ---- */
 
 static void look_at(pattern *p) {
-    uint32_t behind = 0;
     size_t size = 0;
-    pcre2_pattern_info(p->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
-    p->behind = behind > 0;
     pcre2_pattern_info(p->code, PCRE2_INFO_SIZE, &size);
     p->compiled = size <= JIT_BYTES && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
 }
@@ -75,14 +72,16 @@ static trine_status create(pattern **p, const char *text, size_t bytes, uint32_t
 
 trine_status pattern_create(pattern **p, const char *expression, const char *path) {
     text_buffer form = {0};
+    bool behind;
     *p = NULL;
     CHECK(strlen(expression) <= PATTERN_BYTES, TRINE_EUNSUPPORTED,
           "%s: a regular expression of %zu bytes; the limit is %d", path, strlen(expression),
           PATTERN_BYTES);
-    trine_status status = oniguruma_translate(&form, expression, path);
+    trine_status status = oniguruma_translate(&form, &behind, expression, path);
     if (status == TRINE_OK)
         status = create(p, form.text ? form.text : "", form.count,
                         PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, expression, path);
+    if (status == TRINE_OK) (*p)->behind = behind;
     free(form.text);
     return status;
 }

@@ -78,8 +78,8 @@ class Grammar:
 
     def repeat(self):
         low, high = sorted([self.r.randint(0, 3), self.r.randint(0, 4)])
-        interval = self.r.choice(["{%d}" % low, "{%d,}" % low, "{,%d}" % high, "{%d,%d}" % (low, high), "{%d,%d}" % (high, low)])
-        return self.r.choice(["?", "*", "+", "+", "*", interval, interval]) + self.r.choice(["", "", "", "", "?", "+", "?+"])
+        interval = self.r.choice(["{%d}" % low, "{%d,}" % low, "{,%d}" % high, "{%d,%d}" % (low, high)] * 4 + ["{%d,%d}" % (high, low)])
+        return self.r.choice(["?", "*", "+", "+", "*", interval, interval]) + self.r.choice([""] * 12 + ["?"] * 3 + ["+"] * 3 + ["?+"])
 
     def piece(self, depth):
         return self.atom(depth) + (self.repeat() if self.r.random() < .4 else "")
