@@ -296,8 +296,7 @@ trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, 
     *holds = last || (part->cut && e->t->splits.cuttable && words_apart(e->t, part) &&
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
-    section s = {part->text, part->bytes, last ? NO_CUT : part->cut,
-                 {.continues = !part->first}};
+    section s = {part->text, part->bytes, last ? NO_CUT : part->cut, {.continues = !part->first}};
     TRY(encode(e, s, 0, out));
     *holds = !e->broken;
     if (*holds) return TRINE_OK;

@@ -23,8 +23,10 @@ typedef struct {
 typedef struct {
     const char *all, *at, *path;
     text_buffer to;
-    size_t atom; /* where the last thing that can be repeated begins in the output; NONE: there is none */
-    bool caseless, behind;
+    size_t
+        atom; /* where the last thing that can be repeated begins in the output; NONE: there is none */
+    bool caseless;
+    oniguruma_facts facts;
     open_group groups[NESTED + 1];
     int depth;
     uint32_t tail[TAIL]; /* the last letters, folded, while case is ignored */
@@ -162,8 +164,7 @@ static trine_status add_named(translation *t, char_set *s, const named_set *set,
 }
 
 /* \p{Name}, \P{Name}, \p{^Name}, at the backslash. */
-static trine_status read_property(translation *t, bool in_bracket, named_set *set,
-                                  bool *negative) {
+static trine_status read_property(translation *t, bool in_bracket, named_set *set, bool *negative) {
     char name[64];
     const char *from = t->at + 2, *end = *from == '{' ? strchr(from, '}') : NULL;
     *negative = t->at[1] == 'P';
@@ -267,8 +268,8 @@ static trine_status add_escape(translation *t, char_set *s) {
 
 /* One thing of a bracket. `first`: at its start. Behind a range "-" is a member. */
 static trine_status add_item(translation *t, char_set *s, bool first, int depth) {
-    bool ranged = s->ranged, member = first || t->at[1] == ']' ||
-                                      (ranged && t->at[1] && !strchr("-&[\\", t->at[1]));
+    bool ranged = s->ranged,
+         member = first || t->at[1] == ']' || (ranged && t->at[1] && !strchr("-&[\\", t->at[1]));
     if (!*t->at) return refuse(t, "a bracket without an end");
     s->ranged = false;
     if (*t->at == '[' && t->at[1] == ':') return read_posix(t, s);
@@ -366,7 +367,7 @@ static trine_status put_escape(translation *t) {
     bool anchor;
     const char *form = named_escape(t->at[1], &anchor);
     if (!form) return refuse(t, name);
-    t->behind |= anchor && (t->at[1] | 0x20) != 'z';
+    t->facts.behind |= anchor && (t->at[1] | 0x20) != 'z';
     t->at += 2;
     t->atom = anchor ? NONE : t->to.count;
     t->tail_count = 0;
@@ -423,7 +424,8 @@ static trine_status open_any(translation *t) {
         size_t length = strlen(kinds[i]);
         if (strncmp(t->at, kinds[i], length) != 0) continue;
         TRY(open(t, kinds[i], t->caseless, i >= 2));
-        t->behind |= i >= 4;
+        t->facts.behind |= i >= 4;
+        t->facts.atomic |= i == 1;
         t->at += length;
         return TRINE_OK;
     }
@@ -487,6 +489,7 @@ static trine_status put_interval(translation *t, size_t bytes) {
 /* ?, * and +, which may be lazy or possessive. */
 static trine_status put_simple(translation *t) {
     char form[] = {*t->at++, 0, 0};
+    t->facts.atomic |= *t->at == '+' && t->to.text[t->to.count - 1] == ')';
     if (*t->at == '?' || *t->at == '+') form[1] = *t->at++;
     return put(t, form);
 }
@@ -519,7 +522,7 @@ static trine_status put_next(translation *t) {
     case '[': return put_bracket(t);
     case '(': return open_any(t);
     case ')': return close_group(t);
-    case '^': t->behind = true; return put_anchor(t, "^");
+    case '^': t->facts.behind = true; return put_anchor(t, "^");
     case '|':
     case '$': return put_anchor(t, (char[]){*t->at, 0});
     case '.':
@@ -536,11 +539,11 @@ static trine_status translate(translation *t) {
     return close_isolated(t);
 }
 
-trine_status oniguruma_translate(text_buffer *to, bool *behind, const char *expression,
+trine_status oniguruma_translate(text_buffer *to, oniguruma_facts *facts, const char *expression,
                                  const char *path) {
     translation t = {.all = expression, .at = expression, .path = path, .to = *to, .atom = NONE};
     trine_status status = translate(&t);
     *to = t.to;
-    *behind = t.behind;
+    *facts = t.facts;
     return status;
 }

@@ -16,10 +16,15 @@
 
 #include "tokenizer/text.h"
 
-/* Appends the expression in PCRE2's syntax, for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE and "\n" as the newline. *behind:
- * whether a match can depend on what is before its start. Errors:
+typedef struct {
+    bool behind; /* a match can depend on what is before its start */
+    bool atomic; /* there is a group that is not entered again: (?>...), (...)++ */
+} oniguruma_facts;
+
+/* Appends the expression in PCRE2's syntax, for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE and "\n" as the newline. Errors:
  * TRINE_EUNSUPPORTED: the message starts with `path`, and has the expression and what is not supported; TRINE_ENOMEM.
  * Pure, but for memory. */
-trine_status oniguruma_translate(text_buffer *to, bool *behind, const char *expression, const char *path);
+trine_status oniguruma_translate(text_buffer *to, oniguruma_facts *facts, const char *expression,
+                                 const char *path);
 
 #endif

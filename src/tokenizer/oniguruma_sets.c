@@ -20,7 +20,8 @@
 #define HEX         "0-9a-fA-F"
 /* With what Unicode 16 added to the characters of 14. */
 #define ALPHABETIC                                                                                 \
-    "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
+    "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{"    \
+    "11081}"
 #define LOWERCASE "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
 
 /* ---- Escapes ---- */
@@ -31,7 +32,8 @@ static const struct {
 } escapes[] = {
     {'s', {.members = SPACES}, {.members = SPACES, .others = "\\P{White_Space}", .closed = true}},
     {'w', {.members = LATIN_WORDS}, {.members = WORDS}},
-    {'d', {.members = "\\p{Nd}", .others = "\\P{Nd}"},
+    {'d',
+     {.members = "\\p{Nd}", .others = "\\P{Nd}"},
      {.members = "\\p{Nd}", .others = "\\P{Nd}", .closed = true}},
     {'h', {.members = HEX}, {.members = HEX, .closed = true}},
 };
@@ -177,9 +179,8 @@ static bool find_category(named_set *s, const char *key) {
 static bool find_name(named_set *s, const char *key) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(key, names[i].name) != 0) continue;
-        *s = (named_set){.members = names[i].members,
-                         .others = names[i].others,
-                         .ascii = !strcmp(key, "ascii")};
+        *s = (named_set){
+            .members = names[i].members, .others = names[i].others, .ascii = !strcmp(key, "ascii")};
         return true;
     }
     return false;

@@ -72,16 +72,18 @@ static trine_status create(pattern **p, const char *text, size_t bytes, uint32_t
 
 trine_status pattern_create(pattern **p, const char *expression, const char *path) {
     text_buffer form = {0};
-    bool behind;
+    oniguruma_facts facts;
     *p = NULL;
     CHECK(strlen(expression) <= PATTERN_BYTES, TRINE_EUNSUPPORTED,
           "%s: a regular expression of %zu bytes; the limit is %d", path, strlen(expression),
           PATTERN_BYTES);
-    trine_status status = oniguruma_translate(&form, &behind, expression, path);
+    trine_status status = oniguruma_translate(&form, &facts, expression, path);
     if (status == TRINE_OK)
         status = create(p, form.text ? form.text : "", form.count,
                         PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, expression, path);
-    if (status == TRINE_OK) (*p)->behind = behind;
+    if (status == TRINE_OK) (*p)->behind = facts.behind;
+    /* PCRE2 10.42's machine code of (?>\D+1|)\w+\w matches "s1" of "as1", where the interpreter finds nothing. */
+    if (status == TRINE_OK && facts.atomic) (*p)->compiled = false;
     free(form.text);
     return status;
 }

@@ -19,11 +19,10 @@
     ",\"behavior\":\"Isolated\",\"invert\":false},"
 #define REGEX(expression) SPLIT("{\"Regex\":\"" expression "\"}")
 #define REPLACE(expression)                                                                        \
-    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" expression                     \
+    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" expression                    \
     "\"},\"content\":\"\"},"
-#define TOKEN(id, content, more)                                                                   \
-    "{\"id\":" id ",\"content\":\"" content "\"" more "}"
-#define NORMALIZED ",\"normalized\":true"
+#define TOKEN(id, content, more) "{\"id\":" id ",\"content\":\"" content "\"" more "}"
+#define NORMALIZED               ",\"normalized\":true"
 #define TEMPLATE(single, tokens)                                                                   \
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single                      \
     "],\"pair\":[],\"special_tokens\":{" tokens "}},"
@@ -209,7 +208,8 @@ static void what_is_not_wrong_is_accepted(void **state) {
         {"", BPE("\"dropout\":null,\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":null"),
          TRINE_OK, ""},
         {REGEX("[a-z]+"), MODEL, TRINE_OK, ""},
-        {REGEX("a{,2}|[[a-z]&&[^b]]{1,2}+|a{2}?|[[:^alpha:]]|(?i:[sdmt]|ll|ve|re)"), MODEL, TRINE_OK, ""},
+        {REGEX("a{,2}|[[a-z]&&[^b]]{1,2}+|a{2}?|[[:^alpha:]]|(?i:[sdmt]|ll|ve|re)"), MODEL,
+         TRINE_OK, ""},
         {"\"added_tokens\":[" TOKEN("3", "<s>", "") "," TOKEN("4", "x", "") "," TOKEN(
              "4", "x", "") "," TOKEN("5", "y", "") "],",
          MODEL, TRINE_OK, ""},
