@@ -29,10 +29,13 @@ struct pattern_scratch {
 
 /* ---- Compiling ---- */
 
-static void look_at(pattern *p) {
+/* PCRE2 10.42's machine code of (?>\D+1|)\w+\w matches "s1" of "as1", where its interpreter finds nothing. */
+static void look_at(pattern *p, const oniguruma_facts *facts) {
     size_t size = 0;
     pcre2_pattern_info(p->code, PCRE2_INFO_SIZE, &size);
-    p->compiled = size <= JIT_BYTES && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    p->behind = facts->behind;
+    p->compiled =
+        !facts->atomic && size <= JIT_BYTES && pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
 }
 
 /* Newlines are \n alone, and ^ and $ are at lines, as in Ruby. */
@@ -58,10 +61,7 @@ static trine_status create(pattern **p, const char *text, size_t bytes, uint32_t
     (*p)->source = strdup(shown);
     (*p)->literal = options & PCRE2_LITERAL;
     (*p)->code = compile(text, bytes, options | PCRE2_UTF, &error, &place);
-    if ((*p)->code && (*p)->source) {
-        look_at(*p);
-        return TRINE_OK;
-    }
+    if ((*p)->code && (*p)->source) return TRINE_OK;
     pattern_destroy(p);
     CHECK(error != PCRE2_ERROR_NOMEMORY, TRINE_ENOMEM, "no memory for a regular expression");
     if (pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof why) < 0)
@@ -81,9 +81,7 @@ trine_status pattern_create(pattern **p, const char *expression, const char *pat
     if (status == TRINE_OK)
         status = create(p, form.text ? form.text : "", form.count,
                         PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, expression, path);
-    if (status == TRINE_OK) (*p)->behind = facts.behind;
-    /* PCRE2 10.42's machine code of (?>\D+1|)\w+\w matches "s1" of "as1", where the interpreter finds nothing. */
-    if (status == TRINE_OK && facts.atomic) (*p)->compiled = false;
+    if (status == TRINE_OK) look_at(*p, &facts);
     free(form.text);
     return status;
 }
@@ -91,7 +89,9 @@ trine_status pattern_create(pattern **p, const char *expression, const char *pat
 trine_status pattern_literal(pattern **p, const char *text, const char *path) {
     *p = NULL;
     CHECK(*text, TRINE_EDATA, "%s: an empty pattern", path);
-    return create(p, text, strlen(text), PCRE2_LITERAL, text, path);
+    TRY(create(p, text, strlen(text), PCRE2_LITERAL, text, path));
+    look_at(*p, &(oniguruma_facts){false, false});
+    return TRINE_OK;
 }
 
 void pattern_destroy(pattern **p) {
