@@ -221,11 +221,20 @@ static trine_status add_token(encoder *e, const section *s, const added_token *t
     return add_id(e, token->id);
 }
 
+/* A token that must stand alone (single_word) may begin behind the cut, where the letter before it is not seen. */
+static bool letter_before_cut(const added_list *list, const section *s) {
+    const char *at;
+    if (!list->single_word || s->cut == NO_CUT || !s->cut) return false;
+    return text_word(text_char_before(s->text, s->text + s->cut, &at));
+}
+
 /* Emits the added tokens of a list, and visits what lies between them. */
 static trine_status walk(encoder *e, const added_list *list, section s, section_visit visit) {
     added_walk w = {
         .list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain, .cut = s.cut};
     size_t begin, end, from = 0;
+    e->broken |= letter_before_cut(list, &s);
+    if (e->broken) return TRINE_OK;
     for (const added_token *token; (token = added_next(&w, &begin, &end)); from = end) {
         e->broken |= w.broken;
         TRY(visit_between(e, &s, from, begin, visit));
@@ -278,22 +287,13 @@ trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned f
     return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
 }
 
-/* A token that must stand alone (single_word) may begin behind a cut, where the letter before it is not seen. */
-static bool words_apart(const tokenizer *t, const encode_part *part) {
-    if (!t->raw.single_word && !t->normalized.single_word) return true;
-    const char *end = part->text + part->cut, *at = end - 1, *next;
-    while (at > part->text && end - at < 4 && ((unsigned char)*at & 0xC0) == 0x80) at--;
-    size_t bytes = (size_t)(end - at);
-    return text_valid(at, bytes) < bytes || !text_word(text_char(at, &next));
-}
-
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
     size_t before = out->count;
     uint64_t replaced = e->replaced;
     newer_chars newer = e->newer;
     bool last = part->cut == part->bytes;
     ASSERT(part->cut <= part->bytes);
-    *holds = last || (part->cut && e->t->splits.cuttable && words_apart(e->t, part) &&
+    *holds = last || (part->cut && e->t->splits.cuttable &&
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
     section s = {part->text, part->bytes, last ? NO_CUT : part->cut, {.continues = !part->first}};
