@@ -46,6 +46,11 @@ void newer_table_fill(newer_table *t, int version) {
     for (size_t i = 0; i < AGES; i++) {
         if (ages[i].version <= version) continue;
         t->any = true;
+        for (uint32_t c = ages[i].first; c <= ages[i].last; c++) {
+            char form[4];
+            text_put(form, c);
+            t->leads[(unsigned char)form[0]] = true;
+        }
         for (uint32_t block = ages[i].first >> 6; block <= ages[i].last >> 6; block++)
             t->blocks[block >> 3] |= (unsigned char)(1u << (block & 7));
     }
@@ -69,8 +74,9 @@ static void keep(newer_chars *to, uint32_t c) {
 void newer_count(const newer_table *t, const char *text, size_t bytes, newer_chars *to) {
     const char *at = text, *end = text + bytes;
     while (t->any && at < end) {
-        if (!((unsigned char)*at & 0x80)) {
-            at++;
+        if (!t->leads[(unsigned char)*at]) { /* and then all bytes of the character are skipped */
+            at += text_ascii(at, (size_t)(end - at));
+            while (at < end && (*at & 0x80) && !t->leads[(unsigned char)*at]) at++;
             continue;
         }
         uint32_t c = text_char(at, &at), block = c >> 6;

@@ -55,7 +55,7 @@ static size_t char_bytes(const unsigned char *text, size_t bytes, bool *complete
     return n;
 }
 
-static size_t ascii_prefix(const char *text, size_t bytes) {
+size_t text_ascii(const char *text, size_t bytes) {
     size_t n = 0;
     for (uint64_t word; n + sizeof word <= bytes; n += sizeof word) {
         memcpy(&word, text + n, sizeof word);
@@ -70,7 +70,7 @@ size_t text_valid(const char *text, size_t bytes) {
     bool complete = true;
     while (n < bytes) {
         if (!((unsigned char)text[n] & 0x80)) {
-            n += ascii_prefix(text + n, bytes - n);
+            n += text_ascii(text + n, bytes - n);
             continue;
         }
         size_t more = char_bytes((const unsigned char *)text + n, bytes - n, &complete);

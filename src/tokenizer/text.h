@@ -22,6 +22,9 @@ trine_status text_add(text_buffer *b, const char *text, size_t bytes);
 /* Bytes of the longest prefix that is UTF-8: no surrogates, no overlong forms, nothing above U+10FFFF. */
 size_t text_valid(const char *text, size_t bytes);
 
+/* Bytes of the longest prefix that is ASCII. */
+size_t text_ascii(const char *text, size_t bytes);
+
 /* Bytes at the start of `text`, which is no UTF-8 there, that one U+FFFD replaces: the maximal part of a character, or one
  * byte, as in Python's errors="replace". *incomplete: the text ends within what may be a character. */
 size_t text_invalid(const char *text, size_t bytes, bool *incomplete);
