@@ -29,6 +29,8 @@ typedef struct {
     oniguruma_facts facts;
     open_group groups[NESTED + 1];
     int depth;
+    text_folding foldings[TEXT_FOLDINGS]; /* once case is ignored */
+    int folding_count;
     uint32_t tail[TAIL]; /* the last letters, folded, while case is ignored */
     int tail_count;
 } translation;
@@ -45,17 +47,32 @@ static trine_status refuse(const translation *t, const char *what) {
 
 /* ---- Characters ---- */
 
+static void find_foldings(translation *t) {
+    if (t->caseless && !t->folding_count) t->folding_count = text_foldings(t->foldings);
+}
+
+/* Whether there is a character that becomes these several ones. */
+static bool is_folding(const translation *t, const uint32_t *folded, int count) {
+    for (int i = 0; i < t->folding_count; i++) {
+        const text_folding *f = &t->foldings[i];
+        if (f->count == count && !memcmp(f->to, folded, (size_t)count * sizeof *folded))
+            return true;
+    }
+    return false;
+}
+
 /* Oniguruma folds texts: where case is ignored "ss" matches U+00DF, and U+00DF matches "ss". */
 static trine_status check_folding(translation *t, uint32_t c) {
     uint32_t folded[TEXT_FOLDED];
     if (!t->caseless) return TRINE_OK;
+    find_foldings(t);
     if (text_fold(c, folded) != 1)
         return refuse(t, "a character that is several ones where case is ignored");
     if (t->tail_count == TAIL) memmove(t->tail, t->tail + 1, (TAIL - 1) * sizeof *t->tail);
     t->tail_count -= t->tail_count == TAIL;
     t->tail[t->tail_count++] = folded[0];
     for (int first = 0; first + 1 < t->tail_count; first++)
-        if (text_folds_to(t->tail + first, t->tail_count - first))
+        if (is_folding(t, t->tail + first, t->tail_count - first))
             return refuse(t, "a text that is also one character where case is ignored");
     return TRINE_OK;
 }
@@ -206,17 +223,12 @@ static trine_status read_posix(translation *t, char_set *s) {
 
 static trine_status read_bracket(translation *t, text_buffer *to, char_set *into, int depth);
 
-static trine_status check_member(translation *t, uint32_t c) {
-    uint32_t folded[TEXT_FOLDED];
-    if (t->caseless && text_fold(c, folded) != 1)
-        return refuse(t, "a character that is several ones where case is ignored");
-    return TRINE_OK;
-}
-
-/* Characters that are several ones without regard to case are all below U+10000. */
 static trine_status check_range(translation *t, uint32_t low, uint32_t high) {
     if (low > high) return refuse(t, "a range from a higher character to a lower one");
-    for (uint32_t c = low; t->caseless && c <= high && c < 0x10000; c++) TRY(check_member(t, c));
+    if (t->caseless) find_foldings(t);
+    for (int i = 0; t->caseless && i < t->folding_count; i++)
+        if (low <= t->foldings[i].from && t->foldings[i].from <= high)
+            return refuse(t, "a character that is several ones where case is ignored");
     return TRINE_OK;
 }
 
@@ -239,7 +251,7 @@ static trine_status add_member(translation *t, char_set *s) {
     TRY(read_member(t, &low));
     bool range = t->at[0] == '-' && t->at[1] != ']' && t->at[1] != '\0';
     if (dash && range) return refuse(t, "a range that begins with -");
-    TRY(check_member(t, low));
+    TRY(check_range(t, low, low));
     TRY(put_code(&s->members, low));
     if (!range) return TRINE_OK;
     t->at++;

@@ -119,15 +119,16 @@ int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]) {
     return count < 1 ? 1 : (int)count;
 }
 
-bool text_folds_to(const uint32_t *folded, int count) {
-    uint32_t to[TEXT_FOLDED];
+int text_foldings(text_folding list[TEXT_FOLDINGS]) {
+    int count = 0;
     for (uint32_t c = 0xDF; c < 0x10000; c++) { /* no other character becomes several */
-        if (text_fold(c, to) != count) continue;
-        bool equal = true;
-        for (int i = 0; i < count; i++) equal &= to[i] == folded[i];
-        if (equal) return true;
+        text_folding f = {.from = c};
+        f.count = text_fold(c, f.to);
+        if (f.count == 1) continue;
+        ASSERT(count < TEXT_FOLDINGS);
+        list[count++] = f;
     }
-    return false;
+    return count;
 }
 
 bool text_word(uint32_t c) {

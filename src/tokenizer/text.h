@@ -68,8 +68,13 @@ bool text_space(uint32_t c);
  * returns their number. */
 #define TEXT_FOLDED 4
 int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]);
-/* Whether there is a character that becomes these several ones. */
-bool text_folds_to(const uint32_t *folded, int count);
+/* The characters that become several; returns their number. Cost: some milliseconds. */
+typedef struct {
+    uint32_t from, to[TEXT_FOLDED];
+    int count;
+} text_folding;
+#define TEXT_FOLDINGS 128
+int text_foldings(text_folding list[TEXT_FOLDINGS]);
 
 /* A letter, mark, digit or connecting punctuation: \w of a regular expression over Unicode. */
 bool text_word(uint32_t c);
