@@ -27,6 +27,7 @@
 #
 # CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. Tests need
 # neither: build/emu/libtrine_cuda.so is the same code on the CPU (docs/testing.md).
+# PCRE2=/opt/pcre2 builds with the PCRE2 of that prefix; default: the system's (docs/tokenizers.md).
 # MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
 # an instruction set gets a message.
 # All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
@@ -55,14 +56,22 @@ CFLAGS ?= $(OPT) -g
 OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
-              -Iinclude -Isrc $(SAN)
+              -Iinclude -Isrc $(PCRE2_CFLAGS) $(SAN)
 # For the one file that runs first and checks that the processor supports MARCH (src/base/processor.h).
 BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
 # C++ is needed only for the tests; CXX is the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
 endif
-LIBS        = -ldnnl -lcjson -lxxhash -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
+# PCRE2 is the system's, or that of a prefix (PCRE2=/opt/pcre2): a newer one has a newer Unicode (docs/tokenizers.md).
+ifneq ($(PCRE2),)
+PCRE2_DIR := $(patsubst %/,%,$(dir $(firstword $(wildcard $(PCRE2)/lib/libpcre2-8.* $(PCRE2)/lib64/libpcre2-8.* \
+             $(PCRE2)/lib/*/libpcre2-8.*))))
+$(if $(PCRE2_DIR),,$(error PCRE2=$(PCRE2): no libpcre2-8 in its lib or lib64; leave PCRE2 out for the system's))
+PCRE2_CFLAGS := -isystem $(PCRE2)/include
+PCRE2_LIBS   := -L$(PCRE2_DIR) -Wl,-rpath,$(PCRE2_DIR)
+endif
+LIBS        = -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
 COMPILE     = $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 
 VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)

@@ -89,6 +89,21 @@ static void print_part(const shards *s) {
     printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
 }
 
+/* On standard error: other ids than those of Hugging Face's tokenizers are possible. */
+static void warn_of_newer(const newer_chars *n) {
+    char pcre2[TOKENIZER_VERSION], unicode[TOKENIZER_VERSION];
+    if (!n->count) return;
+    tokenizer_versions(pcre2, unicode);
+    fprintf(stderr, "warning: %" PRIu64 " character%s of the texts", n->count,
+            n->count == 1 ? "" : "s");
+    for (int i = 0; i < n->shown; i++)
+        fprintf(stderr, "%sU+%04" PRIX32, i ? ", " : " (", n->first[i]);
+    fprintf(stderr,
+            "%s) %s newer than the Unicode %s of %s; Hugging Face's tokenizers may split them "
+            "in another way (docs/tokenizers.md)\n",
+            n->more ? ", ..." : "", n->count == 1 ? "is" : "are", unicode, pcre2);
+}
+
 static void print_summary(const token_files *f, double seconds) {
     const corpus_counts *c = &f->counts;
     char bytes[HUMAN_SIZE], time[HUMAN_SIZE];
@@ -102,6 +117,7 @@ static void print_summary(const token_files *f, double seconds) {
     print_left_out("empty documents", c->empty);
     print_left_out("JSON lines without a text, or inputs that are no text", c->bad);
     print_replaced(c);
+    warn_of_newer(&c->newer);
 }
 
 /* ---- What both kinds of tokens have in common ---- */

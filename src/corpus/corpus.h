@@ -40,6 +40,7 @@ typedef struct {
     uint64_t bytes;      /* of the documents' texts, as UTF-8 */
     uint64_t tokens;
     uint64_t replaced; /* invalid sequences that became U+FFFD */
+    newer_chars newer; /* characters that PCRE2 does not know yet */
     uint64_t taken;    /* bytes of the inputs read so far, as they are on disk */
 } corpus_counts;
 

@@ -124,6 +124,7 @@ static void add_counts(corpus_counts *to, const corpus_counts *from) {
     to->bytes += from->bytes;
     to->tokens += from->tokens;
     to->replaced += from->replaced;
+    newer_chars_add(&to->newer, &from->newer);
 }
 
 static trine_status give(corpus *c, const job *j) {

@@ -35,6 +35,18 @@ void added_sort(added_list *list) {
     if (list->count) qsort(list->rows, list->count, sizeof *list->rows, compare);
 }
 
+bool added_equal(const added_list *list, const added_token **first, const added_token **second) {
+    for (size_t i = 1; i < list->count; i++) {
+        *first = &list->rows[i - 1];
+        *second = &list->rows[i];
+        bool equal = (*first)->length == (*second)->length &&
+                     !memcmp((*first)->text, (*second)->text, (*first)->length);
+        if (equal) return true;
+    }
+    *first = *second = NULL;
+    return false;
+}
+
 void added_free(added_list *list) {
     for (size_t i = 0; i < list->count; i++) free(list->rows[i].text);
     free(list->rows);
@@ -100,19 +112,27 @@ static size_t with_space_behind(const added_walk *w, size_t end) {
     return end;
 }
 
+/* Whether the token at [*begin, *end) counts; with the white space that it takes. */
+static bool takes(const added_walk *w, const added_token *token, size_t *begin, size_t *end) {
+    if (w->plain && token->special) return false;
+    if (token->single_word && word_beside(w, *begin, *end)) return false;
+    if (token->lstrip) *begin = without_space_before(w, *begin);
+    if (token->lstrip && *begin < w->at) *begin = w->at;
+    if (token->rstrip) *end = with_space_behind(w, *end);
+    return *begin < *end; /* or the token before it took all of it */
+}
+
 const added_token *added_next(added_walk *w, size_t *begin, size_t *end) {
     for (;;) {
         const added_token *token =
             w->list->count ? find_from(w->list, w->text, w->bytes, &w->search) : NULL;
         if (!token) return NULL;
-        *begin = w->search;
+        size_t from = *begin = w->search;
         *end = w->search += token->length;
-        if (w->plain && token->special) continue;
-        if (token->single_word && word_beside(w, *begin, *end)) continue;
-        if (token->lstrip) *begin = without_space_before(w, *begin);
-        if (token->rstrip) *end = with_space_behind(w, *end);
-        if (*begin < w->at) *begin = w->at;
-        w->at = *end;
-        return token;
+        if (takes(w, token, begin, end)) {
+            w->at = *end;
+            return token;
+        }
+        w->broken |= from < w->cut && w->cut < w->search;
     }
 }

@@ -25,16 +25,20 @@ typedef struct {
 /* Copies the text. Errors: TRINE_ENOMEM. */
 trine_status added_add(added_list *list, const added_token *token);
 void added_sort(added_list *list);
+/* Whether two tokens of a sorted list have the same text: *first and *second. */
+bool added_equal(const added_list *list, const added_token **first, const added_token **second);
 void added_free(added_list *list);
 
-/* A walk through a text: {list, text, bytes} and zeros, or `plain` to leave out special tokens. */
+/* A walk through a text: {list, text, bytes, cut} and zeros, or `plain` to leave out special tokens. */
 typedef struct {
     const added_list *list;
     const char *text;
     size_t bytes;
     bool plain;
+    size_t cut;    /* the text may be cut here; SIZE_MAX: nowhere */
     size_t at;     /* end of the last token, or 0: text from here on is not yet passed */
     size_t search;
+    bool broken;   /* the cut lies in what looks like a token and is none: behind the cut others would be found in it */
 } added_walk;
 
 /* The next token in valid UTF-8: *token takes [*begin, *end); text[walk->at before the call, *begin) lies before it.

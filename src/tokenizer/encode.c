@@ -1,4 +1,5 @@
 /* Text to ids: the stages one after the other. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -6,6 +7,7 @@
 
 #include "base/status.h"
 #include "tokenizer/bytes.h"
+#include "tokenizer/newer.h"
 #include "tokenizer/tokenizer_parts.h"
 
 /* Words that are in the cache are not merged again. A slot is a cache line; a word has one slot. */
@@ -27,6 +29,8 @@ struct encoder {
     cache_slot *cache; /* [CACHE_SLOTS] */
     text_buffer valid, normal, changed, spare, rest;
     uint64_t replaced;
+    newer_table table;
+    newer_chars newer;
     /* Of the call that runs. */
     token_list *out;
     const char *cut; /* in the text that is being split; NULL: none */
@@ -157,7 +161,7 @@ static trine_status add_word(void *context, const char *begin, const char *end) 
 typedef struct {
     const char *text;
     size_t bytes, cut; /* cut: strictly inside, or NO_CUT */
-    unsigned place;    /* a set of text_place */
+    text_place place;
 } section;
 
 /* Normalizes the section into *to, the two sides of a cut apart. Without normalizers it stays where it is. */
@@ -168,11 +172,12 @@ static trine_status change(encoder *e, const normalizer_list *list, text_buffer 
         e->broken = true;
         return TRINE_OK;
     }
-    TRY(normalizer_apply(list, e->scratch, s->text, left, s->place, to, &e->spare));
+    TRY(normalizer_apply(list, e->scratch, s->text, left, &s->place, to, &e->spare));
     size_t cut = to->count;
     if (left < s->bytes) {
-        TRY(normalizer_apply(list, e->scratch, s->text + left, s->bytes - left, TEXT_CONTINUES,
-                             &e->rest, &e->spare));
+        text_place behind = {.continues = true};
+        TRY(normalizer_apply(list, e->scratch, s->text + left, s->bytes - left, &behind, &e->rest,
+                             &e->spare));
         TRY(text_add(to, e->rest.text, e->rest.count));
         /* A side that became empty leaves nothing to cut. */
         e->broken = cut == 0 || cut == to->count;
@@ -201,8 +206,9 @@ static trine_status visit_between(encoder *e, const section *s, size_t from, siz
     bool inside = s->cut != NO_CUT && from < s->cut && s->cut < to,
          passed = s->cut != NO_CUT && s->cut <= from;
     if (from >= to || passed || e->broken) return TRINE_OK;
-    return visit(e, (section){s->text + from, to - from, inside ? s->cut - from : NO_CUT,
-                              from ? 0 : s->place});
+    text_place place = {.continues = s->place.continues && !from,
+                        .head = from < s->place.head ? s->place.head - from : 0};
+    return visit(e, (section){s->text + from, to - from, inside ? s->cut - from : NO_CUT, place});
 }
 
 /* A cut may lie before a token. Behind it the next part would not know that it begins a section. */
@@ -215,15 +221,27 @@ static trine_status add_token(encoder *e, const section *s, const added_token *t
     return add_id(e, token->id);
 }
 
+/* A token that must stand alone (single_word) may begin behind the cut, where the letter before it is not seen. */
+static bool letter_before_cut(const added_list *list, const section *s) {
+    const char *at;
+    if (!list->single_word || s->cut == NO_CUT || !s->cut) return false;
+    return text_word(text_char_before(s->text, s->text + s->cut, &at));
+}
+
 /* Emits the added tokens of a list, and visits what lies between them. */
 static trine_status walk(encoder *e, const added_list *list, section s, section_visit visit) {
-    added_walk w = {.list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain};
+    added_walk w = {
+        .list = list, .text = s.text, .bytes = s.bytes, .plain = e->plain, .cut = s.cut};
     size_t begin, end, from = 0;
+    e->broken |= letter_before_cut(list, &s);
+    if (e->broken) return TRINE_OK;
     for (const added_token *token; (token = added_next(&w, &begin, &end)); from = end) {
+        e->broken |= w.broken;
         TRY(visit_between(e, &s, from, begin, visit));
         TRY(add_token(e, &s, token, begin, end));
         if (e->broken || (s.cut != NO_CUT && s.cut <= begin)) return TRINE_OK;
     }
+    e->broken |= w.broken;
     return visit_between(e, &s, from, s.bytes, visit);
 }
 
@@ -255,40 +273,36 @@ static trine_status encode(encoder *e, section s, unsigned flags, token_list *ou
     e->broken = false;
     if (!s.bytes) return TRINE_OK;
     TRY(make_valid(e, &s));
+    newer_count(&e->table, s.text, s.cut == NO_CUT ? s.bytes : s.cut, &e->newer);
+    const char *second = s.text;
+    if (!s.place.continues) text_char(s.text, &second);
+    s.place.head = (size_t)(second - s.text);
     return walk(e, &e->t->raw, s, walk_normalized);
 }
 
 trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned flags,
                           token_list *out) {
     if (flags & ENCODE_TEMPLATE) TRY(tokenizer_before(e->t, out));
-    TRY(encode(e, (section){text, bytes, NO_CUT, TEXT_BEGINS}, flags, out));
+    TRY(encode(e, (section){text, bytes, NO_CUT, {0}}, flags, out));
     return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
-}
-
-/* A token that must stand alone (single_word) may begin behind a cut, where the letter before it is not seen. */
-static bool words_apart(const tokenizer *t, const encode_part *part) {
-    if (!t->raw.single_word && !t->normalized.single_word) return true;
-    const char *end = part->text + part->cut, *at = end - 1, *next;
-    while (at > part->text && end - at < 4 && ((unsigned char)*at & 0xC0) == 0x80) at--;
-    size_t bytes = (size_t)(end - at);
-    return text_valid(at, bytes) < bytes || !text_word(text_char(at, &next));
 }
 
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
     size_t before = out->count;
     uint64_t replaced = e->replaced;
+    newer_chars newer = e->newer;
     bool last = part->cut == part->bytes;
     ASSERT(part->cut <= part->bytes);
-    *holds = last || (part->cut && e->t->splits.cuttable && words_apart(e->t, part) &&
+    *holds = last || (part->cut && e->t->splits.cuttable &&
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
-    section s = {part->text, part->bytes, last ? NO_CUT : part->cut,
-                 part->first ? TEXT_BEGINS : TEXT_CONTINUES};
+    section s = {part->text, part->bytes, last ? NO_CUT : part->cut, {.continues = !part->first}};
     TRY(encode(e, s, 0, out));
     *holds = !e->broken;
     if (*holds) return TRINE_OK;
     out->count = before;
     e->replaced = replaced;
+    e->newer = newer;
     return TRINE_OK;
 }
 
@@ -309,10 +323,30 @@ uint64_t encoder_replaced(const encoder *e) {
     return e->replaced;
 }
 
+void encoder_take_newer(encoder *e, newer_chars *to) {
+    newer_chars_add(to, &e->newer);
+    e->newer = (newer_chars){0};
+}
+
+void tokenizer_versions(char pcre2[TOKENIZER_VERSION], char unicode[TOKENIZER_VERSION]) {
+    char all[PATTERN_VERSION];
+    pattern_versions(all, unicode);
+    all[strcspn(all, " ")] = '\0'; /* the date */
+    snprintf(pcre2, TOKENIZER_VERSION, "PCRE2 %.40s", all);
+}
+
+static void fill_newer(newer_table *t) {
+    char pcre2[TOKENIZER_VERSION], unicode[TOKENIZER_VERSION], *end;
+    tokenizer_versions(pcre2, unicode);
+    long major = strtol(unicode, &end, 10), minor = *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+    newer_table_fill(t, (int)(10 * major + minor));
+}
+
 trine_status encoder_create(encoder **e, const tokenizer *t) {
     *e = calloc(1, sizeof **e);
     CHECK(*e, TRINE_ENOMEM, "no memory for an encoder");
     (*e)->t = t;
+    fill_newer(&(*e)->table);
     (*e)->cache = calloc(CACHE_SLOTS, sizeof *(*e)->cache);
     trine_status status = (*e)->cache ? pattern_scratch_create(&(*e)->scratch)
                                       : RAISE(TRINE_ENOMEM, "no memory for an encoder");

@@ -92,11 +92,26 @@ static trine_status add_form(const normalizer *n, const char *text, size_t bytes
     return status;
 }
 
+/* *head: from bytes of a text to bytes of its form `out`: as many characters as the form of those bytes alone has. */
+static trine_status move_head(const normalizer *n, const char *text, const text_buffer *out,
+                              size_t *head) {
+    text_buffer alone = {0};
+    if (!*head) return TRINE_OK;
+    trine_status status = add_form(n, text, *head, &alone);
+    const char *at = out->text, *end = out->text + out->count, *next = alone.text;
+    while (next < alone.text + alone.count && at < end) {
+        text_char(next, &next);
+        text_char(at, &at);
+    }
+    *head = (size_t)(at - out->text);
+    free(alone.text);
+    return status;
+}
+
 /* Normalizes only from the stable character before an unstable one to the next stable one; stable characters keep
  * what is on their two sides apart. */
-static trine_status apply_form(const normalizer *n, pattern_scratch *s, const char *text,
-                               size_t bytes, unsigned place, text_buffer *out) {
-    (void)s, (void)place;
+static trine_status add_stable(const normalizer *n, const char *text, size_t bytes,
+                               text_buffer *out) {
     const char *end = text + bytes;
     for (const char *at = text, *from; at < end;) {
         const char *rest = run_end(n, at, end, true);
@@ -108,6 +123,13 @@ static trine_status apply_form(const normalizer *n, pattern_scratch *s, const ch
         TRY(add_form(n, from, (size_t)(at - from), out));
     }
     return TRINE_OK;
+}
+
+static trine_status apply_form(const normalizer *n, pattern_scratch *s, const char *text,
+                               size_t bytes, text_place *place, text_buffer *out) {
+    (void)s;
+    TRY(add_stable(n, text, bytes, out));
+    return move_head(n, text, out, &place->head);
 }
 
 /* ---- Prepend and Replace ---- */
@@ -124,9 +146,12 @@ static trine_status read_prepend(normalizer *n, const cJSON *entry, const char *
 }
 
 static trine_status apply_prepend(const normalizer *n, pattern_scratch *s, const char *text,
-                                  size_t bytes, unsigned place, text_buffer *out) {
+                                  size_t bytes, text_place *place, text_buffer *out) {
     (void)s;
-    if (bytes && !(place & TEXT_CONTINUES)) TRY(text_add(out, n->content, strlen(n->content)));
+    if (bytes && !place->continues) {
+        TRY(text_add(out, n->content, strlen(n->content)));
+        if (place->head) place->head += strlen(n->content);
+    }
     return text_add(out, text, bytes);
 }
 
@@ -137,14 +162,14 @@ static bool begins_with(const char *text, size_t bytes, const char *what) {
 
 /* Unless the text begins with it. */
 static trine_status apply_prefix(const normalizer *n, pattern_scratch *s, const char *text,
-                                 size_t bytes, unsigned place, text_buffer *out) {
+                                 size_t bytes, text_place *place, text_buffer *out) {
     if (begins_with(text, bytes, n->content)) return text_add(out, text, bytes);
     return apply_prepend(n, s, text, bytes, place, out);
 }
 
 static trine_status apply_prefix_first(const normalizer *n, pattern_scratch *s, const char *text,
-                                       size_t bytes, unsigned place, text_buffer *out) {
-    if (!(place & TEXT_BEGINS)) return text_add(out, text, bytes);
+                                       size_t bytes, text_place *place, text_buffer *out) {
+    if (!place->head) return text_add(out, text, bytes);
     return apply_prefix(n, s, text, bytes, place, out);
 }
 
@@ -156,29 +181,37 @@ static trine_status read_replace(normalizer *n, const cJSON *entry, const char *
           path);
     TRY(keep_content(n, json_text(json_member(entry, "content")), path));
     n->span = text ? strlen(text) : 0;
-    return text ? pattern_literal(&n->what, text, path)
-                : pattern_create(&n->what, expression, path);
+    if (text) return pattern_literal(&n->what, text, path);
+    TRY(pattern_create(&n->what, expression, path));
+    CHECK(!pattern_matches_empty(n->what), TRINE_EUNSUPPORTED,
+          "%s: normalizer Replace: regular expression \"%.200s\" may match an empty text, which is "
+          "not supported",
+          path, expression);
+    return TRINE_OK;
 }
 
+/* The content stands for the last character of the match. */
 static trine_status apply_replace(const normalizer *n, pattern_scratch *s, const char *text,
-                                  size_t bytes, unsigned place, text_buffer *out) {
-    (void)place;
-    size_t at = 0, search = 0, begin, end;
-    while (search <= bytes) {
-        TRY(pattern_find(n->what, s, text, bytes, search, &begin, &end));
-        if (begin == SIZE_MAX) break;
-        search = end;
-        if (begin == end) { /* an empty match is skipped */
-            const char *next = text + end;
-            if (end < bytes) text_char(text + end, &next);
-            search = end < bytes ? (size_t)(next - text) : end + 1;
-            continue;
-        }
+                                  size_t bytes, text_place *place, text_buffer *out) {
+    size_t at = 0, begin, end, head = place->head, content = strlen(n->content);
+    bool whole = true; /* all of `out` is head */
+    pattern_walk walk = {0, SIZE_MAX};
+    for (;;) {
+        begin = SIZE_MAX;
+        TRY(pattern_next(n->what, s, text, bytes, &walk, &begin, &end));
+        bool none = begin == SIZE_MAX;
+        if (none) begin = bytes;
         TRY(text_add(out, text + at, begin - at));
-        TRY(text_add(out, n->content, strlen(n->content)));
+        if (whole && begin > head) place->head = out->count - (begin - (at > head ? at : head));
+        whole &= begin <= head;
+        if (none) break;
         at = end;
+        TRY(text_add(out, n->content, content));
+        if (whole && end > head) place->head = out->count - content;
+        whole &= end <= head;
     }
-    return text_add(out, text + at, bytes - at);
+    if (whole) place->head = out->count;
+    return TRINE_OK;
 }
 
 /* ---- The table ---- */
@@ -260,7 +293,8 @@ void normalizer_list_free(normalizer_list *list) {
 /* ---- Use ---- */
 
 trine_status normalizer_apply(const normalizer_list *list, pattern_scratch *s, const char *text,
-                              size_t bytes, unsigned place, text_buffer *out, text_buffer *spare) {
+                              size_t bytes, text_place *place, text_buffer *out,
+                              text_buffer *spare) {
     text_buffer *to = out, *from = spare;
     for (size_t i = 0; i < list->count; i++) {
         to->count = 0;

@@ -13,9 +13,9 @@
 #include "tokenizer/pattern.h"
 
 /* What the text is to the whole text. */
-typedef enum {
-    TEXT_BEGINS = 1,   /* of the whole text: its first byte is here */
-    TEXT_CONTINUES = 2 /* a part of a text whose part before is elsewhere */
+typedef struct {
+    bool continues; /* a part of a text whose part before is elsewhere */
+    size_t head;    /* bytes at the start that stand for the first character of the whole text, as `tokenizers` has it */
 } text_place;
 
 typedef struct normalizer normalizer;
@@ -24,9 +24,9 @@ typedef struct {
     const char *name;
     /* Reads the entry into *n, which is zeroed but for `kind`. Messages start with `path`. */
     trine_status (*read)(normalizer *n, const cJSON *entry, const char *path);
-    /* Appends the normalized text. `place` is a set of text_place. */
+    /* Appends the normalized text; place->head becomes that of the result. */
     trine_status (*apply)(const normalizer *n, pattern_scratch *s, const char *text, size_t bytes,
-                          unsigned place, text_buffer *out);
+                          text_place *place, text_buffer *out);
 } normalizer_kind;
 
 struct normalizer {
@@ -47,16 +47,16 @@ typedef struct {
  * kind; TRINE_EDATA; TRINE_ENOMEM. */
 trine_status normalizer_read(normalizer_list *list, const cJSON *entry, const char *path);
 /* Appends a row that replaces " " by `by`, and one that prepends `what` unless the text begins with it: to every text,
- * or to the whole text alone. NULL: no such row. */
+ * or to one that begins with what the first character of the whole text became. */
 typedef enum { PREPEND_ALWAYS, PREPEND_FIRST } prepend_scheme;
 trine_status normalizer_add_spaces(normalizer_list *list, const char *by);
 trine_status normalizer_add_prefix(normalizer_list *list, const char *what, prepend_scheme scheme);
 void normalizer_list_free(normalizer_list *list);
 
-/* *out = the normalized text, in out->text or, if no row changes anything, `text` itself. `spare` is a second buffer. Errors:
- * TRINE_ENOMEM, the pattern's. */
+/* *out = the normalized text, in out->text or, if there are no rows, `text` itself; place->head becomes its. `spare` is a
+ * second buffer. Errors: TRINE_ENOMEM, the pattern's. */
 trine_status normalizer_apply(const normalizer_list *list, pattern_scratch *s, const char *text,
-                              size_t bytes, unsigned place, text_buffer *out, text_buffer *spare);
+                              size_t bytes, text_place *place, text_buffer *out, text_buffer *spare);
 
 /* Whether text[0, at) and text[at, bytes) may be normalized apart. Looks at the characters around `at`. */
 bool normalizer_parts(const normalizer_list *list, const char *text, size_t bytes, size_t at);

@@ -1,6 +1,5 @@
-/* Regular expressions of a tokenizer.json, which are Oniguruma's in its Ruby syntax, by PCRE2. The two differ in what
- * some escapes mean (\s, \w, \v, \h, scripts), so an expression is translated; syntax whose meaning would differ and
- * cannot be written in PCRE2 is refused by name. Compiled with Unicode properties, and to machine code where PCRE2 can. */
+/* Regular expressions of a tokenizer.json, which are Oniguruma's, by PCRE2: translated by oniguruma.h, compiled with
+ * Unicode properties, and to machine code where PCRE2 can. */
 #ifndef TRINE_TOKENIZER_PATTERN_H
 #define TRINE_TOKENIZER_PATTERN_H
 
@@ -17,8 +16,15 @@ trine_status pattern_create(pattern **p, const char *expression, const char *pat
 trine_status pattern_literal(pattern **p, const char *text, const char *path);
 void pattern_destroy(pattern **p);
 
+/* PCRE2's version, and that of its Unicode: "10.42 2022-12-11", "14.0.0". */
+#define PATTERN_VERSION 64
+void pattern_versions(char pcre2[PATTERN_VERSION], char unicode[PATTERN_VERSION]);
+
 /* Whether a match can depend on what is before its start (lookbehind, ^): then a text cannot be cut. */
 bool pattern_looks_behind(const pattern *p);
+
+/* Whether there is an empty text that it matches; true as well where PCRE2 cannot tell. */
+bool pattern_matches_empty(const pattern *p);
 
 /* The expression as the file has it, for the tokenizer's hash. Errors: TRINE_ENOMEM. */
 trine_status pattern_describe(const pattern *p, text_buffer *out);
@@ -32,5 +38,12 @@ void pattern_scratch_destroy(pattern_scratch **s);
  * TRINE_EDATA when PCRE2 gives up (its limit of steps or memory). */
 trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
                           size_t from, size_t *begin, size_t *end);
+
+/* All matches, one after the other, as `tokenizers` has them: an empty one at the end of the last match is left out. */
+typedef struct {
+    size_t search, last; /* {0, SIZE_MAX} begins; the end of the last match */
+} pattern_walk;
+trine_status pattern_next(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
+                          pattern_walk *walk, size_t *begin, size_t *end);
 
 #endif

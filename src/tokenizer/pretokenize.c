@@ -271,23 +271,6 @@ static trine_status add_match(cutter *c, const split_stage *s, const char *begin
     return add_element(c, s, begin, end, !s->invert);
 }
 
-/* A match that begins and ends where the last one ended is none; the search goes on a character later. */
-static trine_status next_match(split_job *job, const split_stage *s, const char *begin,
-                               size_t bytes, size_t *search, size_t last, size_t *from,
-                               size_t *to) {
-    for (;;) {
-        *from = SIZE_MAX;
-        if (*search > bytes) return TRINE_OK;
-        TRY(pattern_find(s->what, job->scratch, begin, bytes, *search, from, to));
-        if (*from == SIZE_MAX || *from != *to || *to != last) break;
-        const char *next = begin + *search + 1;
-        if (*search < bytes) text_char(begin + *search, &next);
-        *search = (size_t)(next - begin);
-    }
-    *search = *to;
-    return TRINE_OK;
-}
-
 /* Whether neither the piece held back nor what is from `at` on lies before the cut. */
 static bool past_cut(const cutter *c, const char *at) {
     const char *cut = c->job->cut;
@@ -297,13 +280,14 @@ static bool past_cut(const cutter *c, const char *at) {
 static trine_status run_stage(split_job *job, size_t stage, const char *begin, const char *end) {
     const split_stage *s = &job->list->stages[stage];
     cutter c = {.job = job, .stage = stage};
-    size_t bytes = (size_t)(end - begin), at = 0, search = 0, last = SIZE_MAX, from, to;
+    pattern_walk walk = {0, SIZE_MAX};
+    size_t bytes = (size_t)(end - begin), at = 0, from, to;
     while (!job->broken && !past_cut(&c, begin + at)) {
-        TRY(next_match(job, s, begin, bytes, &search, last, &from, &to));
+        TRY(pattern_next(s->what, job->scratch, begin, bytes, &walk, &from, &to));
         if (from == SIZE_MAX) break;
         if (at < from) TRY(add_element(&c, s, begin + at, begin + from, s->invert));
         TRY(add_match(&c, s, begin + from, begin + to));
-        at = last = to;
+        at = to;
     }
     if (at < bytes) TRY(add_element(&c, s, begin + at, end, s->invert));
     return release(&c);

@@ -61,13 +61,19 @@ static trine_status add_normalized(tokenizer *t, added_token token) {
     text_buffer form = {0}, spare = {0};
     pattern_scratch *s;
     TRY(pattern_scratch_create(&s));
+    text_place place = {0};
     trine_status status =
-        normalizer_apply(&t->normalizers, s, token.text, token.length, TEXT_BEGINS, &form, &spare);
+        normalizer_apply(&t->normalizers, s, token.text, token.length, &place, &form, &spare);
     if (t->normalizers.count) {
         token.text = form.text;
         token.length = form.count;
     }
-    if (status == TRINE_OK && token.length) status = added_add(&t->normalized, &token);
+    if (status == TRINE_OK && !token.length)
+        status = RAISE(TRINE_EUNSUPPORTED,
+                       "%s: added token %" PRId32 " becomes empty when it is normalized, which is "
+                       "not supported",
+                       t->path, token.id);
+    if (status == TRINE_OK) status = added_add(&t->normalized, &token);
     pattern_scratch_destroy(&s);
     free(form.text);
     free(spare.text);
@@ -95,12 +101,43 @@ static trine_status add_added_token(tokenizer *t, const cJSON *entry) {
     return flag(entry, "normalized") ? add_normalized(t, token) : added_add(&t->raw, &token);
 }
 
-static trine_status add_added_tokens(tokenizer *t, const cJSON *added) {
+/* `tokenizers` takes no ids from the file: tokens that the model does not have follow its last one. */
+static trine_status check_ids(const tokenizer *t, const cJSON *added, int32_t first) {
+    const cJSON *item;
+    int32_t next = first;
+    cJSON_ArrayForEach(item, added) {
+        const char *content = json_text(json_member(item, "content"));
+        int32_t id = content && *content ? vocab_find(&t->words, content, strlen(content)) : -1;
+        bool seen = id >= first && id < next;
+        if (id < 0 || seen || vocab_is(&t->words, id, VOCAB_MODEL)) continue;
+        CHECK(id == next, TRINE_EUNSUPPORTED,
+              "%s: added token \"%.80s\" has the id %" PRId32
+              ", and Hugging Face's tokenizers gives it the id %" PRId32
+              ", as it follows the %" PRId32 " tokens of the model",
+              t->path, content, id, next, first);
+        next++;
+    }
+    return TRINE_OK;
+}
+
+/* Of two added tokens with the same normalized form `tokenizers` takes one, and not always the same one. */
+static trine_status check_forms(const tokenizer *t) {
+    const added_token *a, *b;
+    CHECK(!added_equal(&t->normalized, &a, &b), TRINE_EUNSUPPORTED,
+          "%s: the added tokens with the ids %" PRId32 " and %" PRId32
+          " have the same normalized form \"%.*s\", and Hugging Face's tokenizers takes one of "
+          "them by chance",
+          t->path, a->id, b->id, (int)(a->length < 80 ? a->length : 80), a->text);
+    return TRINE_OK;
+}
+
+static trine_status add_added_tokens(tokenizer *t, const cJSON *added, int first) {
     const cJSON *item;
     cJSON_ArrayForEach(item, added) TRY(add_added_token(t, item));
     added_sort(&t->raw);
     added_sort(&t->normalized);
-    return TRINE_OK;
+    TRY(check_ids(t, added, first));
+    return check_forms(t);
 }
 
 /* ---- tokenizer.json ---- */
@@ -128,7 +165,7 @@ static trine_status read_root(tokenizer *t, const cJSON *root) {
     CHECK(size, TRINE_EDATA, "%s: no tokens", t->path);
     TRY(vocab_create(&t->words, count, size, t->path));
     TRY(add_model_tokens(t, vocabulary));
-    TRY(add_added_tokens(t, added));
+    TRY(add_added_tokens(t, added, cJSON_GetArraySize(vocabulary)));
     TRY(bpe_read(&t->model, &t->words, t->splits.bytes, model, t->path));
     TRY(tokenizer_read_template(t, json_member(root, "post_processor")));
     TRY(decode_read(&t->decoders, json_member(root, "decoder"), t->path));

@@ -55,7 +55,7 @@ static size_t char_bytes(const unsigned char *text, size_t bytes, bool *complete
     return n;
 }
 
-static size_t ascii_prefix(const char *text, size_t bytes) {
+size_t text_ascii(const char *text, size_t bytes) {
     size_t n = 0;
     for (uint64_t word; n + sizeof word <= bytes; n += sizeof word) {
         memcpy(&word, text + n, sizeof word);
@@ -70,7 +70,7 @@ size_t text_valid(const char *text, size_t bytes) {
     bool complete = true;
     while (n < bytes) {
         if (!((unsigned char)text[n] & 0x80)) {
-            n += ascii_prefix(text + n, bytes - n);
+            n += text_ascii(text + n, bytes - n);
             continue;
         }
         size_t more = char_bytes((const unsigned char *)text + n, bytes - n, &complete);
@@ -107,6 +107,28 @@ bool text_space(uint32_t c) {
     if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r');
     return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
            c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]) {
+    utf8proc_int32_t folded[TEXT_FOLDED];
+    int class = 0;
+    utf8proc_ssize_t count = utf8proc_decompose_char((utf8proc_int32_t)c, folded, TEXT_FOLDED,
+                                                     UTF8PROC_CASEFOLD, &class);
+    for (int i = 0; i < count && i < TEXT_FOLDED; i++) to[i] = (uint32_t)folded[i];
+    if (count < 1) to[0] = c; /* c is no character */
+    return count < 1 ? 1 : (int)count;
+}
+
+int text_foldings(text_folding list[TEXT_FOLDINGS]) {
+    int count = 0;
+    for (uint32_t c = 0xDF; c < 0x10000; c++) { /* no other character becomes several */
+        text_folding f = {.from = c};
+        f.count = text_fold(c, f.to);
+        if (f.count == 1) continue;
+        ASSERT(count < TEXT_FOLDINGS);
+        list[count++] = f;
+    }
+    return count;
 }
 
 bool text_word(uint32_t c) {

@@ -22,6 +22,9 @@ trine_status text_add(text_buffer *b, const char *text, size_t bytes);
 /* Bytes of the longest prefix that is UTF-8: no surrogates, no overlong forms, nothing above U+10FFFF. */
 size_t text_valid(const char *text, size_t bytes);
 
+/* Bytes of the longest prefix that is ASCII. */
+size_t text_ascii(const char *text, size_t bytes);
+
 /* Bytes at the start of `text`, which is no UTF-8 there, that one U+FFFD replaces: the maximal part of a character, or one
  * byte, as in Python's errors="replace". *incomplete: the text ends within what may be a character. */
 size_t text_invalid(const char *text, size_t bytes, bool *incomplete);
@@ -60,6 +63,18 @@ static inline size_t text_put(char to[4], uint32_t c) {
 
 /* Unicode's White_Space. */
 bool text_space(uint32_t c);
+
+/* Case folding (Unicode Standard, section 3.13, with characters that become several): the characters that `c` becomes;
+ * returns their number. */
+#define TEXT_FOLDED 4
+int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]);
+/* The characters that become several; returns their number. Cost: some milliseconds. */
+typedef struct {
+    uint32_t from, to[TEXT_FOLDED];
+    int count;
+} text_folding;
+#define TEXT_FOLDINGS 128
+int text_foldings(text_folding list[TEXT_FOLDINGS]);
 
 /* A letter, mark, digit or connecting punctuation: \w of a regular expression over Unicode. */
 bool text_word(uint32_t c);

@@ -120,6 +120,24 @@ trine_status tokenizer_after(const tokenizer *t, token_list *out);
 /* Number of invalid sequences that became U+FFFD, since the encoder was created. */
 uint64_t encoder_replaced(const encoder *e);
 
+/* Characters that are newer than the Unicode of the PCRE2 that is linked, and may be split in another way than by Hugging
+ * Face's tokenizers. {0}: none. */
+#define NEWER_SHOWN 5
+typedef struct {
+    uint64_t count;              /* of characters, each as often as it occurs */
+    uint32_t first[NEWER_SHOWN]; /* the first different ones */
+    int shown;
+    bool more; /* there are more different ones than these */
+} newer_chars;
+void newer_chars_add(newer_chars *to, const newer_chars *from);
+
+/* Adds those of all texts that the encoder has encoded since it was last asked. */
+void encoder_take_newer(encoder *e, newer_chars *to);
+
+/* "PCRE2 10.42" and "14.0.0": what is linked, and its Unicode. */
+#define TOKENIZER_VERSION 64
+void tokenizer_versions(char pcre2[TOKENIZER_VERSION], char unicode[TOKENIZER_VERSION]);
+
 /* ---- Ids to text ---- */
 
 typedef struct decoder decoder;

@@ -84,6 +84,15 @@ replaced() {
         prints 1 "2 sequences of bytes that are no UTF-8 became U+FFFD"
 }
 check "bytes that are no UTF-8" replaced
+# Of Unicode 15.0, 16.0 and 15.0, with a character of 14.0; the driver says which PCRE2 knows.
+newer() {
+    local known said="warning: 4 characters of the texts (U+1FAE8, U+10D4A, U+1E030) are newer than the Unicode"
+    printf 'a\360\237\253\250 \360\220\265\212 \360\236\200\260 \360\237\253\240 \360\237\253\250' >newer.txt
+    known=$("${tokens%/trine-tokens}/tests/tokenizer/driver" - assigned | tail -c +68939 | head -c 1 | od -An -tu1 | tr -d ' ')
+    all newer.txt && if [ "$known" = 1 ]; then ! grep -q warning "$dir/err"; else grep -qF -- "$said" "$dir/err"; fi &&
+        all once.txt && ! grep -q warning "$dir/err"
+}
+check "characters that are newer than PCRE2's Unicode" newer
 folder() {
     mkdir -p folder/b.d folder/.git
     printf a >folder/a

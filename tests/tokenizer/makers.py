@@ -241,6 +241,43 @@ def stages(vocab, merges):
     return all
 
 
+def constructs(vocab, merges):
+    """Over bytes: what Oniguruma and PCRE2 write in the same way and mean in two ways; added tokens that take the same white space."""
+    model = bpe(vocab, merges)
+
+    def cut_by(expression, behavior="Isolated"):
+        return whole(model, [], None, pre(split(expression, behavior), byte_level(False)), None, DECODE_BYTES)
+
+    def spaces(contents, **flags):
+        fresh = [c for c in contents if c not in vocab]
+        ids = {**vocab, **{c: len(vocab) + i for i, c in enumerate(fresh)}}
+        return whole(model, [added(ids[c], c, **flags) for c in contents], None, byte_level(False), None, DECODE_BYTES)
+
+    expressions = {"words": r"\w+|[^\w\s]+", "no-words": r"[^\w\s]+", "property-word": r"\p{^Word}|[\p{Word}]", "up-to-two": "a{,2}", "twice-or-not": "a{2}?", "again": "t{1,2}+",
+                   "braces": "a{,}|h{x}|{", "option": "t(?i)H|e|x", "dot": "(?m:.h)|(?-m:e.)", "all-but": r"[a-z&&[^aeiou]]+|[[:^alpha:]&&\W]", "nested": r"[^[a-m][^\w]]+|[n[^\s]]",
+                   "boundary": r"\b\w|\B\d", "line-break": r"\R|\N{2}", "hex": r"\h+|\H", "kelvin": "(?i:k)|(?i:[s-t])", "posix": "[[:punct:][:digit:]]+|[[:lower:]]{2}", "dash": "[a-c-e]+|[x-]", "atomic": r"(?>\D+1|)\w+\w", "line-start": "^|[eh]+"}
+    all = {"construct-" + name: cut_by(expression) for name, expression in expressions.items()}
+    all["construct-removed"] = cut_by(r"[[:space:]\p{han}]", "Removed")
+    all["both-spaces"] = spaces([" ", "\n", "\n\n"], lstrip=True, rstrip=True, special=False)
+    all["left-spaces"] = spaces([" ", "a", "\n"], lstrip=True, special=False)
+    inside = [added(len(vocab), "<the>", single_word=True, special=False), added(vocab["h"], "h", special=False)]
+    all["inside-a-token"] = whole(model, inside, None, byte_level(False), None, DECODE_BYTES)
+    alone = [added(len(vocab), "xyz", single_word=True, normalized=True, special=False)]
+    all["behind-what-becomes-a-letter"] = whole(model, alone, replace("-", "b"), byte_level(False), None, DECODE_BYTES)
+    all["right-spaces"] = spaces(["\t", "e", "\n"], rstrip=True, special=False)
+    return all
+
+
+def word_constructs(vocab, merges):
+    """Over characters: Metaspace before the first word alone, where normalizers change what begins the text."""
+    fallback = bpe(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    stages = {"deleted": [replace("t", "")], "replaced": [replace("t", "h")], "two-to-one": [replace("th", "h")], "prepended": [{"type": "Prepend", "prepend": "x"}],
+              "prepended-deleted": [{"type": "Prepend", "prepend": "x"}, replace("x", "")], "deleted-prepended": [replace("t", ""), {"type": "Prepend", "prepend": "x"}],
+              "decomposed": [{"type": "NFD"}, replace("e", "")], "deleted-by-expression": [replace(r"^\w", "", "Regex")]}
+    return {"first-" + name: whole(fallback, [added(len(vocab), "<|x|>")], sequence("normalizers", list(each)), metaspace("first", True), None, DECODE_WORDS)
+            for name, each in stages.items()}
+
+
 def refused(vocab, merges):
     """{name: (tokenizer.json, part of the message)}: what `tokenizers` has and Trine has not."""
     falcon = pre({"type": "Punctuation", "behavior": "Contiguous"}, byte_level(True), {"type": "Digits", "individual_digits": False},

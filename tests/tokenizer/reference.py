@@ -102,6 +102,20 @@ def replaced(text):
     return len(calls)
 
 
+# For makers.constructs and makers.word_constructs, after all others so that their numbers stay.
+CONSTRUCTS = ["\u20b2\u00b2 a\u00bd", "aaaaa a{,2} a{,}h{x}", "tttt the tH Te xX e", "a\nh t\nhe\r\nx\u2028", "bcdae 1,2 _x-", "k K \u212a s S \u017f t\u00df", "the\u00b2 12 a1 ,",
+              " \n \n\n  \t e \n", "  a  \n a e  e \t\n", "\n\n\n", "the t hours", "<|x|>the <|x|> the", "\u00e9t\u00e9 the", "tt", "\u706b\u8f66 \u3000x", "as1", "<the>x <the> a<the>", "-xyz xyz, -xyz\nbxyz"]
+
+
+def all_constructs(bytes_file, words_file):
+    model = bytes_file["model"]
+    for name, file in makers.constructs(model["vocab"], model["merges"]).items():
+        yield name, "tiny.json", {**file, "model": model}
+    model = words_file["model"]
+    for name, file in makers.word_constructs(model["vocab"], model["merges"]).items():
+        yield name, "tiny_words.json", {**file, "model": model}
+
+
 def all_stages(bytes_file, words_file):
     """(name, file with the model, tokenizer.json)."""
     yield "tiny", "tiny.json", bytes_file
@@ -183,6 +197,14 @@ def main():
         entries = {key: value for key, value in file.items() if key != "model"}
         out.append("stages %s %s %d %s" % (name, base, file["model"]["ignore_merges"], json.dumps(entries, separators=(",", ":"))))
         cases(out, Tokenizer.from_str(json.dumps(file)), {i: all[i] for i in chosen(name, len(all), r)}, r)
+    for i, text in enumerate(CONSTRUCTS):
+        out += ["text %d %s" % (len(all) + i, text.encode().hex()), "replaced %d 0" % (len(all) + i)]
+    for name, base, file in all_constructs(*files.values()):
+        entries = {key: value for key, value in file.items() if key != "model"}
+        out.append("stages %s %s %d %s" % (name, base, file["model"]["ignore_merges"], json.dumps(entries, separators=(",", ":"))))
+        tokenizer = Tokenizer.from_str(json.dumps(file))
+        for i, text in enumerate(CONSTRUCTS):
+            line(out, "ids", len(all) + i, tokenizer.encode(text, add_special_tokens=False).ids)
     with open(os.path.join(HERE, "reference.txt"), "w") as file:
         file.write("\n".join(out) + "\n")
 

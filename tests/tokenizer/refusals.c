@@ -18,6 +18,11 @@
     "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":" pattern                                   \
     ",\"behavior\":\"Isolated\",\"invert\":false},"
 #define REGEX(expression) SPLIT("{\"Regex\":\"" expression "\"}")
+#define REPLACE(expression)                                                                        \
+    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"" expression                    \
+    "\"},\"content\":\"\"},"
+#define TOKEN(id, content, more) "{\"id\":" id ",\"content\":\"" content "\"" more "}"
+#define NORMALIZED               ",\"normalized\":true"
 #define TEMPLATE(single, tokens)                                                                   \
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[" single                      \
     "],\"pair\":[],\"special_tokens\":{" tokens "}},"
@@ -93,8 +98,43 @@ static void expressions_of_another_syntax_are_refused(void **state) {
         {REGEX("[a"), MODEL, TRINE_EUNSUPPORTED, "[a"},
         {REGEX("\\\\p{Nonsense}"), MODEL, TRINE_EUNSUPPORTED, "Nonsense"},
         {REGEX("(?C1)a"), MODEL, TRINE_EUNSUPPORTED, "(?C1)a"},
-        {REGEX("[a-z&&[^aeiou]]"), MODEL, TRINE_EUNSUPPORTED, "&&"},
         {REGEX("(*ACCEPT)a"), MODEL, TRINE_EUNSUPPORTED, "(*ACCEPT)"},
+        {REGEX("(?i:[a-z&&[^aeiou]])"), MODEL, TRINE_EUNSUPPORTED, "ignores case"},
+        {REGEX("(?i:[\\\\p{L}])"), MODEL, TRINE_EUNSUPPORTED, "ignores case at byte 10"},
+        {REGEX("(?i:ss)"), MODEL, TRINE_EUNSUPPORTED, "also one character"},
+        {REGEX("(?i:s(?:s))"), MODEL, TRINE_EUNSUPPORTED, "also one character"},
+        {REGEX("x(?i)fi|y"), MODEL, TRINE_EUNSUPPORTED, "also one character"},
+        {REGEX("(?i:\u00df)"), MODEL, TRINE_EUNSUPPORTED, "several ones"},
+        {REGEX("(?i:[\u00d0-\u00e0])"), MODEL, TRINE_EUNSUPPORTED, "several ones"},
+        {REGEX("a{3,1}"), MODEL, TRINE_EUNSUPPORTED, "from more to less"},
+        {REGEX("a**"), MODEL, TRINE_EUNSUPPORTED, "a repeat of a repeat"},
+        {REGEX("a?+?"), MODEL, TRINE_EUNSUPPORTED, "a repeat of a repeat"},
+        {REGEX("^*"), MODEL, TRINE_EUNSUPPORTED, "a repeat of nothing"},
+        {REGEX("(?=a)*"), MODEL, TRINE_EUNSUPPORTED, "a repeat of nothing"},
+        {REGEX("{1}"), MODEL, TRINE_EUNSUPPORTED, "a repeat of nothing"},
+        {REGEX("\\\\xA0"), MODEL, TRINE_EUNSUPPORTED, "a character's number"},
+        {REGEX("\\\\x4"), MODEL, TRINE_EUNSUPPORTED, "a character's number"},
+        {REGEX("\\\\uD800"), MODEL, TRINE_EUNSUPPORTED, "a character's number"},
+        {REGEX("\\\\012"), MODEL, TRINE_EUNSUPPORTED, "\\0 at byte 0"},
+        {REGEX("(a)\\\\1"), MODEL, TRINE_EUNSUPPORTED, "\\1 at byte 3"},
+        {REGEX("\\\\X"), MODEL, TRINE_EUNSUPPORTED, "\\X"},
+        {REGEX("\\\\G"), MODEL, TRINE_EUNSUPPORTED, "\\G"},
+        {REGEX("a\\\\Kb"), MODEL, TRINE_EUNSUPPORTED, "\\K"},
+        {REGEX("[\\\\R]"), MODEL, TRINE_EUNSUPPORTED, "this escape in a bracket"},
+        {REGEX("[]a]"), MODEL, TRINE_EUNSUPPORTED, "an empty class"},
+        {REGEX("[a&&]"), MODEL, TRINE_EUNSUPPORTED, "an empty class"},
+        {REGEX("[\\\\w-.]"), MODEL, TRINE_EUNSUPPORTED, "- without a range"},
+        {REGEX("[z-a]"), MODEL, TRINE_EUNSUPPORTED, "from a higher character"},
+        {REGEX("[a-\\\\d]"), MODEL, TRINE_EUNSUPPORTED, "such an end of a range"},
+        {REGEX("[[:foo:]]"), MODEL, TRINE_EUNSUPPORTED, "this POSIX name"},
+        {REGEX("[[:alpha]]"), MODEL, TRINE_EUNSUPPORTED, "[: without a name"},
+        {REGEX("a)"), MODEL, TRINE_EUNSUPPORTED, ") without ("},
+        {REGEX("(?~a)"), MODEL, TRINE_EUNSUPPORTED, "this kind of group"},
+        {REGEX("(?<n>a)"), MODEL, TRINE_EUNSUPPORTED, "this kind of group"},
+        {REGEX("(?x:a)"), MODEL, TRINE_EUNSUPPORTED, "this kind of group"},
+        {REGEX("\\\\pL"), MODEL, TRINE_EUNSUPPORTED, "a property without {name}"},
+        {REGEX("\\\\p{sc=Latin}"), MODEL, TRINE_EUNSUPPORTED, "this property"},
+        {REPLACE("x*"), MODEL, TRINE_EUNSUPPORTED, "may match an empty text"},
         {SPLIT("{\"Other\":\"a\"}"), MODEL, TRINE_EDATA, "pattern"},
     };
     REFUSE_ALL(list);
@@ -130,6 +170,23 @@ static void wrong_vocabularies_are_refused(void **state) {
     REFUSE_ALL(list);
 }
 
+/* What Hugging Face's tokenizers numbers in another way, or takes by chance. */
+static void added_tokens_that_differ_are_refused(void **state) {
+    (void)state;
+    static const refusal list[] = {
+        {"\"added_tokens\":[" TOKEN("5", "x", "") "],", MODEL, TRINE_EUNSUPPORTED,
+         "added token \"x\" has the id 5, and Hugging Face's tokenizers gives it the id 4"},
+        {"\"added_tokens\":[" TOKEN("5", "x", "") "," TOKEN("4", "y", "") "],", MODEL,
+         TRINE_EUNSUPPORTED, "added token \"x\" has the id 5"},
+        {"\"added_tokens\":[" TOKEN("4", "\u00e9", NORMALIZED) "," TOKEN(
+             "5", "e\u0301", NORMALIZED) "],\"normalizer\":{\"type\":\"NFC\"},",
+         MODEL, TRINE_EUNSUPPORTED, "the ids 4 and 5 have the same normalized form"},
+        {"\"added_tokens\":[" TOKEN("4", "x", NORMALIZED) "]," REPLACE("x"), MODEL,
+         TRINE_EUNSUPPORTED, "added token 4 becomes empty"},
+    };
+    REFUSE_ALL(list);
+}
+
 static void wrong_templates_are_refused(void **state) {
     (void)state;
     static const refusal list[] = {
@@ -151,6 +208,11 @@ static void what_is_not_wrong_is_accepted(void **state) {
         {"", BPE("\"dropout\":null,\"continuing_subword_prefix\":\"\",\"end_of_word_suffix\":null"),
          TRINE_OK, ""},
         {REGEX("[a-z]+"), MODEL, TRINE_OK, ""},
+        {REGEX("a{,2}|[[a-z]&&[^b]]{1,2}+|a{2}?|[[:^alpha:]]|(?i:[sdmt]|ll|ve|re)"), MODEL,
+         TRINE_OK, ""},
+        {"\"added_tokens\":[" TOKEN("3", "<s>", "") "," TOKEN("4", "x", "") "," TOKEN(
+             "4", "x", "") "," TOKEN("5", "y", "") "],",
+         MODEL, TRINE_OK, ""},
         {"\"added_tokens\":[{\"id\":3,\"content\":\"<s>\"}],", MODEL, TRINE_OK, ""},
         {TEMPLATE(S "," A "," S, "\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}"),
          MODEL, TRINE_OK, ""},
@@ -205,6 +267,7 @@ int main(void) {
         cmocka_unit_test(other_stages_are_named),
         cmocka_unit_test(expressions_of_another_syntax_are_refused),
         cmocka_unit_test(wrong_vocabularies_are_refused),
+        cmocka_unit_test(added_tokens_that_differ_are_refused),
         cmocka_unit_test(wrong_templates_are_refused),
         cmocka_unit_test(what_is_not_wrong_is_accepted),
         cmocka_unit_test(files_that_are_no_tokenizers_are_refused),
