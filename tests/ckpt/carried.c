@@ -164,7 +164,7 @@ static void no_link_leads_out(void **state) {
         OK(hf_open(source, in));
         snprintf(expect, sizeof expect,
                  "%s/%s: a link to ../../../secret, which is not in its folder", in, name);
-        REFUSED(hf_export(source, out), TRINE_EIO, expect);
+        REFUSED(hf_export(source, NULL, out), TRINE_EIO, expect);
         assert_int_not_equal(access(out, F_OK), 0);
         ckpt_close(&source);
         remove_file(in, name);
@@ -231,7 +231,7 @@ static void copies_are_no_more_readable(void **state) {
         set_mode(dir, CKPT_MODEL_FILE, modes[i][0]);
         mode_t before = umask((mode_t)modes[i][1]);
         OK(hf_open(source, dir));
-        OK(hf_export(source, out));
+        OK(hf_export(source, NULL, out));
         umask(before);
         assert_int_equal(mode_of(out, "vocab.json"), modes[i][2]);
         assert_int_equal(mode_of(out, CKPT_MODEL_FILE), modes[i][2]);

@@ -142,7 +142,7 @@ static void make_config(void) {
     trine_model model = {0};
     char *text;
     fuzz_demand(settings_model(base_manifest.config, &model) == TRINE_OK);
-    fuzz_demand(hf_config_print(&model, TRINE_F32, &text) == TRINE_OK);
+    fuzz_demand(hf_config_print(&model, TRINE_F32, NULL, &text) == TRINE_OK);
     set_base(CONFIG, HF_CONFIG_FILE, text, strlen(text));
     free(text);
 }
@@ -512,7 +512,7 @@ static void check_export(const scene *s, const char *out, bool made) {
 static bool exports(const scene *s, const ckpt_source *source) {
     char out[512];
     join_path(out, fuzz_root, "out");
-    bool made = accepted(hf_export(source, out));
+    bool made = accepted(hf_export(source, NULL, out));
     fuzz_pause();
     check_export(s, out, made);
     fuzz_go_on();

@@ -502,7 +502,7 @@ static trine_status export(void) {
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, 0));
     OK(ckpt_open(&source, trine_mesh_group(mesh, TRINE_WORLD), from, NULL));
     trine_status status =
-        trine_world_agree(harness_world, is_root() ? hf_export(source, to) : TRINE_OK);
+        trine_world_agree(harness_world, is_root() ? hf_export(source, NULL, to) : TRINE_OK);
     status_clear();
     ckpt_close(&source);
     trine_mesh_destroy(&mesh);
