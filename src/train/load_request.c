@@ -41,6 +41,8 @@ static trine_status model_of(const char *path, trine_model *model, bool *found) 
 }
 
 trine_status trine_checkpoint_model(const trine_checkpoint *c, trine_model *model) {
+    CHECK_GIVEN(c, "c");
+    CHECK_GIVEN(model, "model");
     bool found = false;
     if (!request_is_auto(c)) return model_of(c->load, model, &found);
     TRY(model_of(c->save, model, &found));

@@ -158,6 +158,8 @@ static void trainers(void **state) {
     ALLOW(trine_trainer_mesh, trainer, trine_trainer_mesh(NULL) == NULL);
     REFUSE(trine_trainer_banner, trainer, NULL, stdout);
     REFUSE(trine_trainer_banner, out, ANY, NULL);
+    REFUSE(trine_checkpoint_model, c, NULL, ANY);
+    REFUSE(trine_checkpoint_model, model, ANY, NULL);
     REFUSE(trine_trainer_load, trainer, NULL, ANY, stdout, NULL);
     REFUSE(trine_trainer_load, c, ANY, NULL, stdout, NULL);
     ALLOW(trine_trainer_load, out, true); /* tests/train/resume.c */
