@@ -255,8 +255,9 @@ def constructs(vocab, merges):
 
     expressions = {"words": r"\w+|[^\w\s]+", "no-words": r"[^\w\s]+", "property-word": r"\p{^Word}|[\p{Word}]", "up-to-two": "a{,2}", "twice-or-not": "a{2}?", "again": "t{1,2}+",
                    "braces": "a{,}|h{x}|{", "option": "t(?i)H|e|x", "dot": "(?m:.h)|(?-m:e.)", "all-but": r"[a-z&&[^aeiou]]+|[[:^alpha:]&&\W]", "nested": r"[^[a-m][^\w]]+|[n[^\s]]",
-                   "boundary": r"\b\w|\B\d", "line-break": r"\R|\N{2}", "hex": r"\h+|\H", "kelvin": "(?i:k)|(?i:[s-t])", "posix": "[[:punct:][:digit:]]+|[[:lower:]]{2}", "dash": "[a-c-e]+|[x-]", "atomic": r"(?>\D+1|)\w+\w", "line-start": "^|[eh]+", "two-negated": r"\P{Ll}?\p{^Zs}"}
+                   "boundary": r"\b\w|\B\d", "line-break": r"\R|\N{2}", "hex": r"\h+|\H", "kelvin": "(?i:k)|(?i:[s-t])", "posix": "[[:punct:][:digit:]]+|[[:lower:]]{2}", "dash": "[a-c-e]+|[x-]", "atomic": r"(?>\D+1|)\w+\w", "line-start": "^|[eh]+"}
     all = {"construct-" + name: cut_by(expression) for name, expression in expressions.items()}
+    all["construct-two-negated"] = cut_by(r"\P{Ll}?\p{^Zs}", "Removed")
     all["construct-removed"] = cut_by(r"[[:space:]\p{han}]", "Removed")
     all["both-spaces"] = spaces([" ", "\n", "\n\n"], lstrip=True, rstrip=True, special=False)
     all["left-spaces"] = spaces([" ", "a", "\n"], lstrip=True, special=False)
