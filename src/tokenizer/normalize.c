@@ -181,6 +181,9 @@ static trine_status read_replace(normalizer *n, const cJSON *entry, const char *
           path);
     TRY(keep_content(n, json_text(json_member(entry, "content")), path));
     n->span = text ? strlen(text) : 0;
+    const char *second = text;
+    if (text && *text) text_char(text, &second);
+    n->wide = !text || *second;
     if (text) return pattern_literal(&n->what, text, path);
     TRY(pattern_create(&n->what, expression, path));
     CHECK(!pattern_matches_empty(n->what), TRINE_EUNSUPPORTED,
@@ -329,9 +332,23 @@ static bool replace_parts(const normalizer *n, const char *text, size_t bytes, s
     return none;
 }
 
+/* Whether a row sees characters around a cut that a row before it has put there; then the text alone does not show
+ * where it may be cut. */
+static bool sees_changes(const normalizer_list *list) {
+    bool replaced = false, changed = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const normalizer *n = &list->rows[i];
+        if (n->stable ? replaced : n->wide && changed) return true;
+        replaced |= n->what != NULL;
+        changed |= n->what || n->stable;
+    }
+    return false;
+}
+
 bool normalizer_parts(const normalizer_list *list, const char *text, size_t bytes, size_t at) {
     const char *next;
     if (at == 0 || at == bytes) return true;
+    if (sees_changes(list)) return false;
     for (size_t i = 0; i < list->count; i++) {
         const normalizer *n = &list->rows[i];
         if (n->stable && !stable(n, text_char(text + at, &next))) return false;

@@ -34,6 +34,7 @@ struct normalizer {
     char *content;      /* owned: Prepend's and Replace's text */
     pattern *what;      /* owned: what Replace replaces */
     size_t span;        /* bytes of a literal `what`; 0: a regular expression */
+    bool wide;          /* `what` may match several characters */
     unsigned char *stable; /* owned: characters that a normal form leaves alone wherever they are, a bit each */
     int form;           /* utf8proc's options of a normal form */
 };

@@ -70,6 +70,14 @@ static trine_status create(pattern **p, const char *text, size_t bytes, uint32_t
                  why);
 }
 
+/* With UCP. PCRE2, up to 10.46 at least, takes two negated categories for disjoint and makes \P{Ll}?\P{Zs} into
+ * \P{Ll}?+\P{Zs}, which does not match one character. */
+static uint32_t options_for(const text_buffer *form) {
+    bool negated = form->count && memmem(form->text, form->count, "\\P{", 3);
+    return PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C |
+           (negated ? PCRE2_NO_AUTO_POSSESS : 0);
+}
+
 trine_status pattern_create(pattern **p, const char *expression, const char *path) {
     text_buffer form = {0};
     oniguruma_facts facts;
@@ -79,8 +87,8 @@ trine_status pattern_create(pattern **p, const char *expression, const char *pat
           PATTERN_BYTES);
     trine_status status = oniguruma_translate(&form, &facts, expression, path);
     if (status == TRINE_OK)
-        status = create(p, form.text ? form.text : "", form.count,
-                        PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, expression, path);
+        status =
+            create(p, form.text ? form.text : "", form.count, options_for(&form), expression, path);
     if (status == TRINE_OK) look_at(*p, &facts);
     free(form.text);
     return status;

@@ -257,6 +257,7 @@ def constructs(vocab, merges):
                    "braces": "a{,}|h{x}|{", "option": "t(?i)H|e|x", "dot": "(?m:.h)|(?-m:e.)", "all-but": r"[a-z&&[^aeiou]]+|[[:^alpha:]&&\W]", "nested": r"[^[a-m][^\w]]+|[n[^\s]]",
                    "boundary": r"\b\w|\B\d", "line-break": r"\R|\N{2}", "hex": r"\h+|\H", "kelvin": "(?i:k)|(?i:[s-t])", "posix": "[[:punct:][:digit:]]+|[[:lower:]]{2}", "dash": "[a-c-e]+|[x-]", "atomic": r"(?>\D+1|)\w+\w", "line-start": "^|[eh]+"}
     all = {"construct-" + name: cut_by(expression) for name, expression in expressions.items()}
+    all["construct-two-negated"] = cut_by(r"\P{Ll}?\p{^Zs}", "Removed")
     all["construct-removed"] = cut_by(r"[[:space:]\p{han}]", "Removed")
     all["both-spaces"] = spaces([" ", "\n", "\n\n"], lstrip=True, rstrip=True, special=False)
     all["left-spaces"] = spaces([" ", "a", "\n"], lstrip=True, special=False)
@@ -264,6 +265,7 @@ def constructs(vocab, merges):
     all["inside-a-token"] = whole(model, inside, None, byte_level(False), None, DECODE_BYTES)
     alone = [added(len(vocab), "xyz", single_word=True, normalized=True, special=False)]
     all["behind-what-becomes-a-letter"] = whole(model, alone, replace("-", "b"), byte_level(False), None, DECODE_BYTES)
+    all["joined-behind-a-replacement"] = whole(model, [], sequence("normalizers", [replace("-", "\u0301"), {"type": "NFC"}]), byte_level(False), None, DECODE_BYTES)
     all["right-spaces"] = spaces(["\t", "e", "\n"], rstrip=True, special=False)
     return all
 

@@ -104,7 +104,7 @@ def replaced(text):
 
 # For makers.constructs and makers.word_constructs, after all others so that their numbers stay.
 CONSTRUCTS = ["\u20b2\u00b2 a\u00bd", "aaaaa a{,2} a{,}h{x}", "tttt the tH Te xX e", "a\nh t\nhe\r\nx\u2028", "bcdae 1,2 _x-", "k K \u212a s S \u017f t\u00df", "the\u00b2 12 a1 ,",
-              " \n \n\n  \t e \n", "  a  \n a e  e \t\n", "\n\n\n", "the t hours", "<|x|>the <|x|> the", "\u00e9t\u00e9 the", "tt", "\u706b\u8f66 \u3000x", "as1", "<the>x <the> a<the>", "-xyz xyz, -xyz\nbxyz"]
+              " \n \n\n  \t e \n", "  a  \n a e  e \t\n", "\n\n\n", "the t hours", "<|x|>the <|x|> the", "\u00e9t\u00e9 the", "tt", "\u706b\u8f66 \u3000x", "as1", "<the>x <the> a<the>", "-xyz xyz, -xyz\nbxyz", "xe-", ",", "caf e-e-"]
 
 
 def all_constructs(bytes_file, words_file):
