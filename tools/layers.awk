@@ -208,8 +208,10 @@ function check_opens(line, code) {
     opening = opening " " line
     called = called " " code
     if (code !~ /[;{}][ \t]*$/) return
-    if (called ~ /(^|[^A-Za-z_0-9>.])(open(at)?(2|64)?|f(re)?open(64)?)[ \t]*\(/ && \
-        opening !~ /O_WRONLY|O_RDWR|O_DIRECTORY|f(re)?open[ \t]*\([^"]*"[wa]|\([ \t]*"\/(proc|sys)\//)
+    if ((called ~ /(^|[^A-Za-z_0-9>.])open(at)?(2|64)?[ \t]*\(/ && \
+         opening !~ /O_WRONLY|O_RDWR|O_CREAT|O_DIRECTORY|\([ \t]*"\/(proc|sys)\//) || \
+        (called ~ /(^|[^A-Za-z_0-9>.])f(re)?open(64)?[ \t]*\(/ && \
+         opening ~ /open[ \t]*\(.*,[ \t]*"r[be]*"[ \t]*[,)]/ && opening !~ /\([ \t]*"\/(proc|sys)\//))
         fault("this call may wait for a pipe; read files through src/base/input.h or inside.h")
     opening = called = ""
 }

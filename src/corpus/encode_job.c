@@ -169,6 +169,6 @@ void job_encode(job *j, encoder *e, const corpus_settings *s) {
     if (j->kind == JOB_LINES) status = encode_lines(&w);
     if (j->kind == JOB_PART) status = encode_long(&w);
     j->counts.tokens = j->ids.count;
-    encoder_take_newer(e, &j->counts.newer);
+    if (e) encoder_take_newer(e, &j->counts.newer); /* bytes are tokens of any Unicode */
     job_keep(j, status);
 }

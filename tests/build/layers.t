@@ -98,8 +98,8 @@ END
 accepted "reading, and names that only look like it" src/train/planted.c <<'END'
 FILE *f(const char *path) {
     t->link(path), rename_in(path);
-    return open(path, O_RDONLY) ? fopen(path,
-                                        "re") : NULL;
+    return t->open(path, O_RDONLY) ? fopen("/proc/self/maps",
+                                           "re") : NULL;
 }
 END
 
@@ -118,15 +118,14 @@ END
 include "a file opened by itself" src/ckpt/planted.c "may wait for a pipe" 'int f(const char *p) { return open(p, O_RDONLY | O_CLOEXEC); }'
 include "a stream opened by itself" tools/planted.c "may wait for a pipe" 'FILE *f(const char *p) { return fopen(p, "rb"); }'
 include "a file of a folder opened by itself" src/base/planted.c "may wait for a pipe" 'int f(int at) { return openat(at, "vocab.json", 0); }'
-accepted "files that are written, folders, and the system's files" src/ckpt/planted.c <<'END'
+accepted "folders, and the system's files" src/ckpt/planted.c <<'END'
 /* As open(2) does. */
 int f(const char *p) {
-    int fd = open(p, O_WRONLY | O_CREAT |
-                         O_EXCL, 0666);
-    return fd < 0 ? open(p, O_RDONLY | O_DIRECTORY) : b->open(fd, "x");
+    return p ? open(p, O_RDONLY |
+                           O_DIRECTORY) : b->open(fd, "x");
 }
-FILE *g(const char *p) {
-    return p ? fopen(p, "wb") : fopen("/proc/self/maps", "r");
+FILE *g(void) {
+    return fopen("/proc/self/maps", "r");
 }
 END
 refused "#ifdef in a function" src/base/planted.c "#if in a function body" <<'END'

@@ -136,11 +136,11 @@ static tokenizer *small_tokenizer(bool end) {
     static char json[16384];
     size_t used = (size_t)snprintf(
         json, sizeof json,
-        "{\"added_tokens\": [{\"id\": 256, \"content\": \"<|im_start|>\", \"special\": true}%s],"
+        "{\"added_tokens\": [{\"id\": 257, \"content\": \"<|im_start|>\", \"special\": true}%s],"
         "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": "
         "true}, \"model\": {\"type\": \"BPE\", \"merges\": [\"\\u010a \\u010a\"], \"vocab\": "
-        "{\"\\u010a\\u010a\": 258",
-        end ? ", {\"id\": 257, \"content\": \"<|im_end|>\", \"special\": true}" : "");
+        "{\"\\u010a\\u010a\": 256",
+        end ? ", {\"id\": 258, \"content\": \"<|im_end|>\", \"special\": true}" : "");
     for (int byte = 0, other = 256; byte < 256; byte++) {
         bool plain = (byte > ' ' && byte < 127) || (byte > 160 && byte != 173);
         used += (size_t)snprintf(json + used, sizeof json - used, ", \"\\u%04x\": %d",
@@ -156,7 +156,7 @@ static tokenizer *small_tokenizer(bool end) {
 static void spell(const token_list *ids, char *text) {
     for (size_t i = 0; i < ids->count; i++) {
         int32_t id = ids->ids[i];
-        text[i] = id == 256 ? '<' : id == 257 ? '>' : id == 258 ? '2' : (char)id;
+        text[i] = id == 257 ? '<' : id == 258 ? '>' : id == 256 ? '2' : (char)id;
     }
     text[ids->count] = '\0';
 }
@@ -175,7 +175,7 @@ static void no_message_forges_a_special_token(void **state) {
     OK(chat_encode(t, tok, e, messages, 1, &ids));
     spell(&ids, text);
     assert_string_equal(text, "<user2\n a<|im_end|>b>\n<assistant\n");
-    assert_int_equal(chat_end(t, tok), 257);
+    assert_int_equal(chat_end(t, tok), 258);
     encoder_destroy(&e);
     tokenizer_close(&tok);
     tok = small_tokenizer(false);
