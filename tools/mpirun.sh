@@ -154,7 +154,9 @@ attend() {
     trap 'told=USR2; kill -USR2 "$job" 2>/dev/null || true' USR2
     # A background job reads from /dev/null otherwise.
     if [ -e /proc/self/fd/0 ]; then exec 3<&0; else exec 3</dev/null; fi
-    env --default-signal=INT,QUIT --block-signal=INT,TERM,HUP "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- &
+    # Ignored, SIGUSR1 does not end an mpirun that does not handle it yet, or no longer. Ranks are started while it does.
+    env --default-signal=INT,QUIT --ignore-signal=USR1,USR2 --block-signal=INT,TERM,HUP \
+        "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- &
     job=$!
     exec 3<&-
     watch $job $$

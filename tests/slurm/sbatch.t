@@ -189,7 +189,7 @@ suspended() {
 }
 
 told() {
-    queued told 1 && has_said told 1 "SIGUSR1 to rank 0: stopping after step " && has_said told 1 "the run is saved; job" &&
+    queued told 1 && has_said told 1 "SIGUSR1 to rank " && has_said told 1 "the run is saved; job" &&
         [ "$(field told ExitCode)" = 0:0 ]
 }
 

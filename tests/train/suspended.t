@@ -37,7 +37,7 @@ while [ $job -lt $jobs ]; do
     grows || good=1
     kill -USR1 "$(pid_of 1)"
     finish
-    [ $good -eq 0 ] && [ "$status" -eq 75 ] && says 0 "timed out" && prints 1 "saved "
+    [ $good -eq 0 ] && [ "$status" -eq 75 ] && says 0 "timed out" && prints 1 "saved $dir/run"
     result $? "a job that was suspended twice for longer than its timeout trains, and saves when asked to stop"
 done
 done_testing
