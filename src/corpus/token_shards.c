@@ -92,7 +92,7 @@ static trine_status make_stem(char *stem, size_t size, const char *prefix, const
 }
 
 trine_status shards_expect_none(const char *prefix, const char *name, const char *why) {
-    char stem[SHARD_PATH - 64], path[SHARD_PATH];
+    char stem[SHARD_PATH - 64], path[2 * SHARD_PATH];
     stem_folder f;
     TRY(make_stem(stem, sizeof stem, prefix, name));
     TRY(look_at(&f, stem));
