@@ -198,28 +198,26 @@ static trine_status check_output(const inputs *in, const char *path) {
     return TRINE_OK;
 }
 
-static trine_status add_bytes(tokens_writer *w, const unsigned char *bytes, size_t count) {
+static trine_status add_bytes(shards *s, const unsigned char *bytes, size_t count) {
     int32_t ids[1024];
     while (count) {
         size_t now = count < 1024 ? count : 1024;
         for (size_t i = 0; i < now; i++) ids[i] = bytes[i];
-        TRY(tokens_writer_add(w, ids, now));
+        TRY(shards_add(s, ids, now));
         bytes += now;
         count -= now;
     }
     return TRINE_OK;
 }
 
-static trine_status write_file(const char *path, const unsigned char *bytes, size_t count) {
-    tokens_writer *w;
-    TRY(tokens_writer_open(&w, path, VOCABULARY, 0));
-    trine_status status = add_bytes(w, bytes, count);
-    if (status == TRINE_OK) status = tokens_writer_close(&w);
-    tokens_writer_discard(&w);
-    TRY(status);
-    char many[HUMAN_SIZE];
-    printf("%s: %zu tokens (%s)\n", path, count, human_count(many, count));
-    return TRINE_OK;
+/* One token file for each part, of at most 2^31 - 1 tokens. */
+static trine_status write_pair(token_pair *p, const char *prefix, const text *t, size_t val) {
+    const shards like = {.limit = UINT64_MAX, .vocab = VOCABULARY};
+    size_t train = t->count - val;
+    TRY(token_pair_open(p, prefix, &like, val > 0));
+    TRY(add_bytes(&p->train, t->bytes, train));
+    TRY(add_bytes(&p->val, t->bytes + train, val));
+    return token_pair_publish(p);
 }
 
 static trine_status write_split(const settings *s, const inputs *in, const text *t) {
@@ -236,8 +234,12 @@ static trine_status write_split(const settings *s, const inputs *in, const text 
     snprintf(val_path, sizeof val_path, "%s_val.bin", prefix);
     TRY(check_output(in, train_path));
     if (val) TRY(check_output(in, val_path));
-    TRY(write_file(train_path, t->bytes, train));
-    if (val) TRY(write_file(val_path, t->bytes + train, val));
+    token_pair pair;
+    trine_status status = write_pair(&pair, prefix, t, val);
+    token_pair_discard(&pair);
+    TRY(status);
+    print_part(&pair.train);
+    print_part(&pair.val);
     return TRINE_OK;
 }
 
