@@ -99,10 +99,10 @@ check "compressed by gzip or zstd, whatever the name" read_as_text
 json() {
     printf '%s\n' '{"text":"a\u00e9"}' '' '{"body":"no","text":"b\nc\u0000"}' '{"text":""}' >lines.jsonl
     printf 'a\303\251\nb\nc\0\n' >lines.want
-    "$tokens" --val-fraction 0 --out z lines.jsonl >said && holds z_train.bin lines.want && grep -q "left out: 1 empty" said &&
-        zstd -qc lines.jsonl >lines.ndjson && "$tokens" --val-fraction 0 --out z lines.ndjson && holds z_train.bin lines.want &&
-        sed 's/text/body/g' lines.jsonl | "$tokens" --json-key body --skip-bad --threads 3 --val-fraction 0 --out z - &&
-        printf 'a\303\251\n' >lines.want && grep -c . lines.want && "$tokens" --skip-bad --val-fraction 0 --out z lines.jsonl
+    "$tokens" --val-fraction 0 --out y lines.jsonl >said && holds y_train.bin lines.want && grep -q "left out: 1 empty" said &&
+        zstd -qc lines.jsonl >lines.ndjson && "$tokens" --val-fraction 0 --out y lines.ndjson && holds y_train.bin lines.want &&
+        sed 's/text/body/g' lines.jsonl | "$tokens" --json-key body --skip-bad --threads 3 --val-fraction 0 --out y - &&
+        printf 'a\303\251\n' >lines.want && grep -c . lines.want && "$tokens" --skip-bad --val-fraction 0 --out y lines.jsonl
 }
 check "JSON lines: the texts, a line feed after each" json
 walked() {
@@ -141,7 +141,7 @@ check "zip" other zip 'PK\003\004'
 check "7z" other 7z '7z\274\257\047\034'
 check "Parquet" other Parquet PAR1
 printf 'BZh is no bzip2 file' >bzh
-check "a text that begins like one" "$tokens" --val-fraction 0 --out z bzh
+check "a text that begins like one" "$tokens" --val-fraction 0 --out begins bzh
 check "a damaged gzip file" refuses "cut.gz: truncated" --out g "$(head -c 100 bytes.gz >cut.gz && echo cut.gz)"
 check "a line that is no JSON" refuses "bad.jsonl:2: column 1: " --out g "$(printf '{"text":"a"}\nb\n' >bad.jsonl && echo bad.jsonl)"
 check "too few bytes for validation" refuses "--val-fraction 0.01 of 7 bytes is less than one byte" \
