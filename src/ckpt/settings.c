@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/json.h"
 #include "model/family.h"
+#include "model/gpt.h"
 #include "model/shape.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -306,6 +307,17 @@ static trine_status read_size(const setting *s, const cJSON *object, trine_confi
     return TRINE_OK;
 }
 
+/* The family's lists of layers fit these sizes, on any number of tp ranks. */
+static trine_status check_family(const trine_model *model) {
+    const char *unread = gpt_unread(model);
+    char why[300];
+    CHECK(!unread, TRINE_EDATA, "the configuration: %s", unread);
+    if (gpt_check_family(model) == TRINE_OK) return TRINE_OK;
+    snprintf(why, sizeof why, "%s", status_message());
+    status_clear();
+    return RAISE(TRINE_EDATA, "the configuration: %s", why);
+}
+
 static trine_status read_sizes(const cJSON *object, trine_model *model) {
     trine_config config = {0};
     for (size_t i = 0; i < SETTINGS; i++)
@@ -315,7 +327,7 @@ static trine_status read_sizes(const cJSON *object, trine_model *model) {
           "the configuration's \"hidden-size\" %d is not a multiple of its \"num-attention-heads\" "
           "%d",
           model->hidden_size, model->num_attention_heads);
-    return TRINE_OK;
+    return check_family(model);
 }
 
 trine_status settings_model(const char *json, trine_model *model) {

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "ckpt/settings.h"
+#include "model/gpt.h"
 
 static trine_config present(void) {
     trine_config c = trine_config_default();
@@ -18,7 +19,8 @@ static trine_config present(void) {
 static void check_model(const trine_model *m) {
     fuzz_demand(m->num_layers > 0 && m->hidden_size > 0 && m->num_attention_heads > 0);
     fuzz_demand(m->ffn_hidden_size > 0 && m->seq_length > 0 && m->vocab_size > 0);
-    fuzz_demand(m->hidden_size % m->num_attention_heads == 0);
+    fuzz_demand(m->kv_channels > 0 || m->hidden_size % m->num_attention_heads == 0);
+    fuzz_demand(!gpt_unread(m) && gpt_check_family(m) == TRINE_OK);
 }
 
 /* Differences are printed as lines of text, whatever the input. */
