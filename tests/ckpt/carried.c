@@ -116,6 +116,7 @@ static void every_file_is_what_its_name_says(void **state) {
         remove_file(dir, name);
     }
     hf_remove(dir);
+    free(dir);
 }
 
 static void a_zero_is_no_text(void **state) {
@@ -128,6 +129,7 @@ static void a_zero_is_no_text(void **state) {
     REFUSED(carried_read(&c, dir), TRINE_EDATA, "merges.txt: control character at byte 3");
     free(path);
     hf_remove(dir);
+    free(dir);
 }
 
 /* ---- Links ---- */
@@ -170,6 +172,7 @@ static void no_link_leads_out(void **state) {
         remove_file(in, name);
     }
     hf_remove(dir);
+    free(dir);
     free(in);
     free(out);
 }
@@ -195,6 +198,7 @@ static void weights_are_not_read_from_elsewhere(void **state) {
         REFUSED(hf_open(source, in), TRINE_EIO, expect);
         ckpt_close(&source);
         hf_remove(dir);
+        free(dir);
         free(in);
     }
 }
@@ -239,6 +243,7 @@ static void copies_are_no_more_readable(void **state) {
         ckpt_close(&source);
         free(out);
         hf_remove(dir);
+        free(dir);
     }
 }
 

@@ -259,7 +259,7 @@ static const row_case cases[] = {
     {"min-loss-scale", "--min-loss-scale 1", "--min-loss-scale 2", "--fp16 --device ref"},
     {"loss-scale-window", "--loss-scale-window 3", "--loss-scale-window 4", "--fp16 --device ref"},
     {"hysteresis", "--hysteresis 1", "--hysteresis 2", "--fp16 --device ref"},
-    {"tf32", "", "--tf32", "@gpu 1"},
+    {"tf32", "", "--tf32", "--device cuda @gpu 1"},
     {"global-batch-size", "--global-batch-size 4", "--global-batch-size 8", ""},
     {"train-iters", "--train-iters 9", "--train-iters 8", ""},
     {"lr", "--lr 1e-2", "--lr 2e-2", ""},
@@ -371,7 +371,7 @@ static const char *const others[] = {
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
     "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "peak-tflops", "profile",
-    "profile-json", "dry-run", "explain", "ranks", "export-schedule", "help"};
+    "profile-json", "dry-run", "explain", "ranks", "export-schedule", "help", "version"};
 
 static bool is_setting(const char *name) {
     setting_role role;
