@@ -646,7 +646,9 @@ static void random_pairs_are_never_silent(void **state) {
     if (is_root())
         printf("# %d pairs: %d refused, %d reported, %d equal\n", pairs, t.refused, t.reported,
                t.equal);
-    assert_true(t.refused && t.reported && t.equal);
+    assert_int_equal(t.refused + t.reported + t.equal, pairs);
+    if (pairs >= 100)
+        assert_true(t.refused && t.reported && t.equal); /* of a few, one kind may be missing */
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, open_folder, remove_folder)
