@@ -43,17 +43,16 @@ static trine_status model_of_step(trine_model *model, bool *found, const char *d
     return status;
 }
 
-/* The newest checkpoint whose manifest can be read: all checkpoints of a folder are of one model. */
+/* The newest checkpoint whose manifest can be read: all checkpoints of a folder are of one model. If none can, the error
+ * is that of the newest. */
 static trine_status model_of_newest(trine_model *model, bool *found, const char *dir,
                                     const int64_t *steps, size_t count) {
-    trine_status status = TRINE_OK;
-    *found = false;
-    for (size_t i = 0; i < count && !*found; i++) {
+    for (size_t i = 0; i < count; i++) {
+        if (model_of_step(model, found, dir, steps[i]) == TRINE_OK && *found) return TRINE_OK;
         status_clear();
-        status = model_of_step(model, found, dir, steps[i]);
-        if (status != TRINE_OK) *found = false;
     }
-    return *found ? TRINE_OK : status;
+    *found = false;
+    return count ? model_of_step(model, found, dir, steps[0]) : TRINE_OK;
 }
 
 trine_status ckpt_peek(trine_model *model, bool *found, const char *path) {

@@ -208,36 +208,38 @@ trine_status settings_print(const trine_config *config, char **json) {
     return TRINE_OK;
 }
 
-/* ---- Comparing ranks ------------------------------------------------------------------------- */
+/* ---- Values as text -------------------------------------------------------------------------- */
 
-static void add_setting(alike_list *list, const setting *s, const trine_config *config) {
+#define VALUE_TEXT FAMILY_TEXT
+_Static_assert(VALUE_TEXT >= JSON_NUMBER, "a value may be a number");
+
+/* Equal texts are equal values: numbers have up to 17 digits. The configuration may be invalid; then a number may have
+ * no word. */
+static const char *value_text(char text[VALUE_TEXT], const setting *s, const trine_config *config) {
     const void *at = (const char *)config + s->at;
-    char text[24], family[FAMILY_TEXT];
     const char *words;
     int number;
     switch (s->kind) {
-    case KIND_DOUBLE: alike_number(list, s->name, *(const double *)at); return;
-    case KIND_FLAG: alike_flag(list, s->name, *(const bool *)at); return;
-    case KIND_U64:
-        snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)at);
-        alike_text(list, s->name, text);
-        return;
-    case KIND_TEXT:
-        words = *(const char *const *)at;
-        alike_text(list, s->name, words ? words : "not given");
-        return;
-    case KIND_FAMILY: alike_text(list, s->name, family_text(family_of(at), family)); return;
+    case KIND_DOUBLE: return json_number(text, *(const double *)at);
+    case KIND_FLAG: return *(const bool *)at ? "on" : "off";
+    case KIND_U64: snprintf(text, VALUE_TEXT, "%" PRIu64, *(const uint64_t *)at); return text;
+    case KIND_TEXT: words = *(const char *const *)at; return words ? words : "not given";
+    case KIND_FAMILY: return family_text(family_of(at), text);
     case KIND_INT:
     case KIND_WORD: break;
     }
     memcpy(&number, at, sizeof number);
-    /* The configuration may be invalid: then a number may have no name. */
     bool known = s->words && number >= 0 && (size_t)number < s->words->count;
-    words = known ? s->words->texts[number] : NULL;
-    if (words)
-        alike_text(list, s->name, words);
-    else
-        alike_number(list, s->name, number);
+    if (known && s->words->texts[number]) return s->words->texts[number];
+    snprintf(text, VALUE_TEXT, "%d", number);
+    return text;
+}
+
+/* ---- Comparing ranks ------------------------------------------------------------------------- */
+
+static void add_setting(alike_list *list, const setting *s, const trine_config *config) {
+    char text[VALUE_TEXT];
+    alike_text(list, s->name, value_text(text, s, config));
 }
 
 static void add_given(alike_list *list, const char *name, const char *path) {
@@ -425,28 +427,15 @@ trine_status settings_compare(const char *json, const trine_config *config, FILE
     return status;
 }
 
-#define SIZE_TEXT FAMILY_TEXT
-_Static_assert(SIZE_TEXT >= JSON_NUMBER, "a size may be a number");
-
-/* The value of a size of the model; 17 digits, so that equal texts are equal values. */
-static const char *size_text(char text[SIZE_TEXT], const setting *s, const trine_config *config) {
-    const void *at = (const char *)config + s->at;
-    int number;
-    if (s->kind == KIND_FAMILY) return family_text(family_of(at), text);
-    if (s->optional && is_default(s, config)) return "default";
-    if (s->kind == KIND_DOUBLE) return json_number(text, *(const double *)at);
-    if (s->kind == KIND_FLAG) return *(const bool *)at ? "on" : "off";
-    memcpy(&number, at, sizeof number);
-    if (s->kind == KIND_WORD) return s->words->texts[number];
-    ASSERT(s->kind == KIND_INT);
-    snprintf(text, SIZE_TEXT, "%d", number);
-    return text;
+static const char *size_text(char text[VALUE_TEXT], const setting *s, const trine_config *config) {
+    bool without = s->optional && s->kind != KIND_FAMILY && is_default(s, config);
+    return without ? "default" : value_text(text, s, config);
 }
 
 trine_status settings_same_model(const trine_model *saved, const trine_model *model,
                                  bool weights_only, const char *path) {
     trine_config a = {.model = *saved}, b = {.model = *model};
-    char text[2000], before[SIZE_TEXT], after[SIZE_TEXT];
+    char text[2000], before[VALUE_TEXT], after[VALUE_TEXT];
     size_t used = 0;
     gpt_canonical(&a.model);
     gpt_canonical(&b.model);

@@ -408,12 +408,12 @@ static void choose_schedule(const choices *c, trine_parallel *p) {
         p->schedule_file = c->schedule;
 }
 
-/* Without a preset, what is loaded says what the model is. What cannot be read is reported when it is loaded, by all
- * ranks together; where nothing will be loaded, here. */
+/* Without a preset, what is loaded says what the model is. A file that cannot be opened is reported when it is loaded, by
+ * all ranks together; where nothing will be loaded, here. */
 static trine_status model_of_load(trine_model *m, const trine_run *run) {
     bool looks = run->dry_run || run->explain;
     trine_status status = trine_checkpoint_model(&run->checkpoint, m);
-    if (status == TRINE_EINVAL || looks) return status;
+    if (status != TRINE_EIO || looks) return status;
     status_clear();
     return TRINE_OK;
 }
