@@ -92,6 +92,17 @@ const char *training_tokens(void) {
     return token_path;
 }
 
+bool training_folder(char path[TRAINING_FOLDER]) {
+    trine_mesh *mesh;
+    trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
+    strcpy(path, "/dev/shm/trine-training-XXXXXX");
+    if (trine_world_rank(harness_world) == 0 && !mkdtemp(path)) return false;
+    OK(trine_mesh_create(&mesh, harness_world, layout, 0));
+    OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), path, TRAINING_FOLDER, TRINE_U8, 0));
+    trine_mesh_destroy(&mesh);
+    return true;
+}
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 static float *tensor_in_range(const rank_state *h, const held_unit *u, int r, const char *name,

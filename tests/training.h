@@ -35,6 +35,11 @@ bool training_has_bf16(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
+/* Makes a folder in memory, where fsync costs nothing, and tells all ranks its path; false: it cannot. The caller removes
+ * it. Collective over: world. */
+#define TRAINING_FOLDER 40
+bool training_folder(char path[TRAINING_FOLDER]);
+
 /* In fp32, this rank's part of the parameters of the named tensor outside of steps: its first element and
  * their number (*count, which may be NULL); NULL if it has none. A tied head is "wte.weight". */
 float *training_tensor(const trine_trainer *trainer, const char *name, size_t *count);

@@ -676,10 +676,40 @@ static void what_was_written_twice_or_by_nobody_is_found(void **state) {
     }
 }
 
+/* ---- Waiting for another job's lease ---- */
+
+static int asked_times;
+
+/* A signal to the last rank, after it was asked once. */
+static bool asked_to_stop(void) {
+    return rank == ranks - 1 && ++asked_times > 1;
+}
+
+static void a_signal_to_any_rank_ends_the_wait(void **state) {
+    char path[128], token[FILE_TOKEN];
+    lease *mine = NULL;
+    (void)state;
+    snprintf(path, sizeof path, "%s/.lease-3", dir);
+    if (rank == 0) assert_int_equal(mkdir(dir, 0777), 0);
+    if (rank == 0) close(open(path, O_CREAT | O_WRONLY, 0666));
+    meet();
+    asked_times = 0;
+    trine_status status = ckpt_hold(comm, &mine, dir, asked_to_stop, NULL, token);
+    assert_int_equal(status, TRINE_EBUSY);
+    if (rank == ranks - 1)
+        assert_non_null(strstr(status_message(), "stopped by a signal while it waited"));
+    status_clear();
+    assert_null(mine);
+    meet();
+    if (rank == 0) assert_int_equal(unlink(path), 0);
+    if (rank == 0) assert_int_equal(rmdir(dir), 0); /* nothing else was made there */
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        CASE(a_signal_to_any_rank_ends_the_wait),
         CASE(large_files_take_little_memory), /* first: memory that was used before hides growth */
         CASE(every_layout_writes_the_same_files),
         CASE(weights_alone_are_one_file),

@@ -26,7 +26,7 @@
 
 enum { BEFORE = 2, AFTER = 2, ARGS = 120, TEXT = 2000 };
 
-static char base[40];
+static char base[TRAINING_FOLDER];
 
 static bool is_root(void) {
     return trine_world_rank(harness_world) == 0;
@@ -34,13 +34,7 @@ static bool is_root(void) {
 
 static int open_folder(void **state) {
     (void)state;
-    trine_mesh *mesh;
-    strcpy(base, "/dev/shm/trine-options-XXXXXX");
-    if (is_root() && !mkdtemp(base)) return -1;
-    OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 2, .tp = 1, .pp = 1}, 0));
-    OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), base, sizeof base, TRINE_U8, 0));
-    trine_mesh_destroy(&mesh);
-    return 0;
+    return training_folder(base) ? 0 : -1;
 }
 
 /* Empties the folder, when no rank uses it. */

@@ -19,7 +19,7 @@ enum { STEPS = 6, HALF = 3 };
 
 /* ---- A folder shared by all ranks ------------------------------------------------------------ */
 
-static char base[40];
+static char base[TRAINING_FOLDER];
 
 static bool is_root(void) {
     return trine_world_rank(harness_world) == 0;
@@ -27,14 +27,7 @@ static bool is_root(void) {
 
 static int open_folder(void **state) {
     (void)state;
-    trine_mesh *mesh;
-    trine_layout layout = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
-    strcpy(base, "/dev/shm/trine-resume-XXXXXX"); /* fsync costs nothing there */
-    if (is_root() && !mkdtemp(base)) return -1;
-    OK(trine_mesh_create(&mesh, harness_world, layout, 0));
-    OK(trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), base, sizeof base, TRINE_U8, 0));
-    trine_mesh_destroy(&mesh);
-    return 0;
+    return training_folder(base) ? 0 : -1;
 }
 
 static void empty(const char *name) {
