@@ -9,7 +9,7 @@
 
 void run_tokenizer_free(run_tokenizer *r) {
     free(r->path);
-    carried_free(&r->files);
+    tokenizer_files_free(&r->files);
     *r = (run_tokenizer){0};
 }
 
@@ -67,7 +67,7 @@ static trine_status take(run_tokenizer *r, const tokenizer *t, const run_tokeniz
 static trine_status read_tokenizer(run_tokenizer *r, const run_tokenizer_fit *fit,
                                    const char *path) {
     tokenizer *t;
-    TRY(carried_read(&r->files, path));
+    TRY(tokenizer_files_read(&r->files, path));
     TRY(tokenizer_open(&t, path));
     trine_status status = take(r, t, fit);
     tokenizer_close(&t);
@@ -100,7 +100,7 @@ static trine_status take_folder(run_tokenizer *r, const run_tokenizer_fit *fit,
     TRY(hash_of_files(r, fit));
     r->ends = hf_config_tokens(folder, fit->config->model.vocab_size);
     r->has_ends = true;
-    if (!tokenizer_exists(folder)) return carried_read(&r->files, folder);
+    if (!tokenizer_exists(folder)) return tokenizer_files_read(&r->files, folder);
     trine_status status = read_tokenizer(r, fit, folder);
     if (status != TRINE_EUNSUPPORTED) return status;
     snprintf(r->why_not, sizeof r->why_not, "%s", status_message());

@@ -4,41 +4,41 @@
  * started with, whatever becomes of the folder.
  *
  * A file must be the folder's own (base/inside.h: no link that leaves it) and be what its name says
- * (carried_check.h). Its copy may be read by nobody who could not read the file. */
-#ifndef TRINE_CKPT_CARRIED_H
-#define TRINE_CKPT_CARRIED_H
+ * (tokenizer_file_check.h). Its copy may be read by nobody who could not read the file. */
+#ifndef TRINE_CKPT_TOKENIZER_FILES_H
+#define TRINE_CKPT_TOKENIZER_FILES_H
 
-#include "ckpt/carried_check.h"
+#include "ckpt/tokenizer_file_check.h"
 #include "ckpt/manifest.h"
 
-#define CARRIED_BYTES ((uint64_t)64 << 20) /* of a file, at most */
+#define TOKENIZER_FILE_BYTES ((uint64_t)64 << 20) /* of a file, at most */
 
 typedef struct {
     const char *name; /* in the folder */
     char *data;       /* owned */
     size_t bytes;
     unsigned mode; /* permission bits of the file it was read from */
-    uint64_t blocks[CARRIED_BYTES / CKPT_BLOCK]; /* XXH3 of each file block */
-} carried_file;
+    uint64_t blocks[TOKENIZER_FILE_BYTES / CKPT_BLOCK]; /* XXH3 of each file block */
+} tokenizer_file;
 
 /* {0}: no files. */
 typedef struct {
-    carried_file files[CARRIED_FILES]; /* [count], in the same order for the same names */
+    tokenizer_file files[TOKENIZER_FILES]; /* [count], in the same order for the same names */
     int count;
-} carried;
+} tokenizer_files;
 
 /* Reads the files at `path` that exist: tokenizer.json, vocab.json and so on, in a folder, or beside a file that is the
- * tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by carried_free and empty
+ * tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by tokenizer_files_free and empty
  * after an error. Errors: TRINE_EIO, also for a link that leaves the folder; TRINE_EDATA for a file of more than
- * CARRIED_BYTES, or that is not what its name says; TRINE_ENOMEM. Not collective. */
-trine_status carried_read(carried *c, const char *path);
-void carried_free(carried *c);
+ * TOKENIZER_FILE_BYTES, or that is not what its name says; TRINE_ENOMEM. Not collective. */
+trine_status tokenizer_files_read(tokenizer_files *c, const char *path);
+void tokenizer_files_free(tokenizer_files *c);
 
 /* Bytes of all files. Pure. */
-uint64_t carried_bytes(const carried *c);
+uint64_t tokenizer_files_bytes(const tokenizer_files *c);
 
 /* Writes them as new files in `folder`, syncs them and reads them back. Errors: TRINE_EIO; TRINE_EDATA when a file does
  * not contain what was written; TRINE_ENOMEM. Not collective. */
-trine_status carried_save(const carried *c, const char *folder);
+trine_status tokenizer_files_save(const tokenizer_files *c, const char *folder);
 
 #endif
