@@ -22,7 +22,7 @@ typedef double (*signals_heard)(int number);
  * previous effect. */
 trine_status signals_catch(signals_heard heard);
 
-/* "SIGINT"; of another number than the four: "signal". Pure. */
+/* "SIGINT"; "signal" if the number is none of the four. Pure. */
 const char *signals_name(int number);
 
 /* A line on standard error that replaces a progress bar on a terminal: "trine: TEXT". In one write, from any thread. */

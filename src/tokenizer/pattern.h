@@ -39,7 +39,7 @@ void pattern_scratch_destroy(pattern_scratch **s);
 trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
                           size_t from, size_t *begin, size_t *end);
 
-/* All matches, one after the other, as `tokenizers` has them: an empty one at the end of the last match is left out. */
+/* All matches, one after the other, as `tokenizers` has them: skips an empty match at the previous match's end. */
 typedef struct {
     size_t search, last; /* {0, SIZE_MAX} begins; the end of the last match */
 } pattern_walk;

@@ -31,8 +31,7 @@ static trine_status check_source(const tokenizer *t, const tokens *source, const
     uint64_t hash;
     TRY(tokens_tokenizer(source, &hash));
     CHECK(!hash || hash == tokenizer_hash(t), TRINE_EINVAL,
-          "%s %s: its tokens are those of another tokenizer (hash %016" PRIx64
-          ") than %s (%016" PRIx64
+          "%s %s was made with a different tokenizer (hash %016" PRIx64 ") than %s (%016" PRIx64
           "); convert the text again with trine-tokens --tokenizer, or name the tokenizer of the "
           "tokens with --tokenizer",
           option, tokens_path(source), hash, tokenizer_path(t), tokenizer_hash(t));
@@ -114,7 +113,7 @@ static trine_status check_same(const run_tokenizer *r, const run_tokenizer_fit *
     uint64_t saved = ckpt_saved_tokenizer(source);
     if (!saved || !r->hash || saved == r->hash) return TRINE_OK;
     return RAISE(TRINE_EINVAL,
-                 "%s: its run has the tokens of another tokenizer (hash %016" PRIx64
+                 "%s: the run uses a different tokenizer (hash %016" PRIx64
                  ") than %s %s (%016" PRIx64
                  "); go on with the same tokenizer, or start a new run from its weights with "
                  "--load-weights-only",

@@ -1,5 +1,5 @@
-/* The shape of a head, and the products of attention.h, of floats or, where the device computes in bf16 and the build has
- * the instruction, of pairs (attention_pairs.h): the one place that distinguishes them. For attention.c. */
+/* The shape of a head, and the products of attention.h: the only file that distinguishes floats from bf16 pairs
+ * (attention_pairs.h), which a device of compute type bf16 has if the build has the instruction. For attention.c. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 #define TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 
