@@ -77,8 +77,8 @@ trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path
 trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out);
 
 /* The model of what `path` names, in the sense of ckpt_open, from its manifest or config.json alone; dropout is 0.
- * *found is false for a folder without checkpoints, or none; *model is then unchanged. Errors: TRINE_EIO, TRINE_EDATA,
- * TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
+ * *found is false for a folder without checkpoints, or none; *model is then unchanged. Errors: TRINE_EIO,
+ * TRINE_EDATA, TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
 trine_status ckpt_peek(trine_model *model, bool *found, const char *path);
 
 /* Closes and frees; sets *source, which may be NULL, to NULL. Not collective. */

@@ -1,5 +1,5 @@
-/* What the files of a model's tokenizer must be, one row for each that is carried (tokenizer_files.h): nothing is copied
- * into a checkpoint that is not what its name says. That a tokenizer is one that Trine can compute with is not
+/* What the files of a model's tokenizer must be, one row for each that is carried (tokenizer_files.h): nothing is
+ * copied into a checkpoint that is not what its name says. That a tokenizer is one that Trine can compute with is not
  * asked here. */
 #ifndef TRINE_CKPT_TOKENIZER_FILE_CHECK_H
 #define TRINE_CKPT_TOKENIZER_FILE_CHECK_H

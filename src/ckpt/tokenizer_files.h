@@ -27,18 +27,18 @@ typedef struct {
     int count;
 } tokenizer_files;
 
-/* Reads the files at `path` that exist: tokenizer.json, vocab.json and so on, in a folder, or beside a file that is the
- * tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by tokenizer_files_free and empty
- * after an error. Errors: TRINE_EIO, also for a link that leaves the folder; TRINE_EDATA for a file of more than
- * TOKENIZER_FILE_BYTES, or that is not what its name says; TRINE_ENOMEM. Not collective. */
+/* Reads the files at `path` that exist: tokenizer.json, vocab.json and so on, in a folder, or beside a file that is
+ * the tokenizer; a tokenizer.json of another name is carried as tokenizer.json. *c is freed by tokenizer_files_free
+ * and empty after an error. Errors: TRINE_EIO, also for a link that leaves the folder; TRINE_EDATA for a file of more
+ * than TOKENIZER_FILE_BYTES, or that is not what its name says; TRINE_ENOMEM. Not collective. */
 trine_status tokenizer_files_read(tokenizer_files *c, const char *path);
 void tokenizer_files_free(tokenizer_files *c);
 
 /* Bytes of all files. Pure. */
 uint64_t tokenizer_files_bytes(const tokenizer_files *c);
 
-/* Writes them as new files in `folder`, syncs them and reads them back. Errors: TRINE_EIO; TRINE_EDATA when a file does
- * not contain what was written; TRINE_ENOMEM. Not collective. */
+/* Writes them as new files in `folder`, syncs them and reads them back. Errors: TRINE_EIO; TRINE_EDATA when a file
+ * does not contain what was written; TRINE_ENOMEM. Not collective. */
 trine_status tokenizer_files_save(const tokenizer_files *c, const char *folder);
 
 #endif

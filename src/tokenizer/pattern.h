@@ -9,8 +9,8 @@ typedef struct pattern pattern;
 
 #define PATTERN_BYTES 8192 /* of the longest expression */
 
-/* Compiles an expression. Owned by the caller; NULL after an error. Errors: TRINE_EUNSUPPORTED: the message starts with
- * `path`, and has the expression and what is not supported; TRINE_ENOMEM. Not collective. */
+/* Compiles an expression. Owned by the caller; NULL after an error. Errors: TRINE_EUNSUPPORTED: the message starts
+ * with `path`, and has the expression and what is not supported; TRINE_ENOMEM. Not collective. */
 trine_status pattern_create(pattern **p, const char *expression, const char *path);
 /* The same for a text that is searched for as it is. */
 trine_status pattern_literal(pattern **p, const char *text, const char *path);

@@ -135,9 +135,9 @@ static inline void scores(float *out, const left_rows *rows, float *columns, siz
 
 /* ---- Sums over keys or queries: row r of a tile attends to the keys s <= t + r ----
  *
- * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in the
- * places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each query.
- * For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
+ * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in
+ * the places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each
+ * query. For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
 
 /* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
 typedef struct {
