@@ -148,7 +148,7 @@ static const char *when_text(operand_when when) {
     switch (when) {
     case TAKES_BATCH: return " if the unit reads tokens or targets";
     case RECEIVES: return " if the unit's input arrives in a message";
-    case SENDS: return " if the unit's output leaves in a message";
+    case CLOSES: return " if it is the last of a chunk, except of the model's last chunk";
     case OPENS: return " if it is the first of a chunk, of several on the stage";
     case FULL_GRADS: return " with ZeRO-0/1";
     case ALWAYS:
@@ -189,8 +189,10 @@ void instr_document(FILE *out) {
         "write`).\n\n"
         "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s` "
         "activation\n"
-        "slot, `d` gradient stream, `b` gather buffer, `r` reduce buffer, `k` keep buffer. Fields "
-        "in\n"
+        "slot, `i` slot of the input, which is the output of the previous chunk (only if that is "
+        "on the same\n"
+        "stage), `d` gradient stream, `b` gather buffer, `r` reduce buffer, `k` keep buffer. "
+        "Fields in\n"
         "brackets are optional. Neighbouring messages with the same number `g` are a message "
         "group.\n\n"
         "| instruction | fields | meaning | operands | queue | programs |\n"
