@@ -4,8 +4,8 @@
  * docs/instructions.md are generated from the rows.
  *
  * Fields are letters, optional ones in brackets: u unit, m micro-batch, c model chunk (counted on its stage;
- * set only if a stage has several), s activation slot (of the chunk), i slot of the input (of the previous chunk, if
- * that is on the same stage; set only then), d gradient stream, b gather buffer, r reduce buffer, k keep buffer.
+ * set only if a stage has several), s activation slot (of the chunk), i input slot (whose output the first unit of a
+ * chunk reads: that of the previous chunk, if it is on the same stage; unset else), d gradient stream, b gather buffer, r reduce buffer, k keep buffer.
  * Neighbouring messages with the same number g are a *message group*: all are started before any of them is waited
  * for.
  *

@@ -88,8 +88,7 @@ int program_edge(const program *p, const instr *message) {
     bool before =
         instr_carries_acts(kind) != instr_sends(kind); /* the edge from the previous chunk */
     int edge = program_chunk(p, message) - before;
-    bool there =
-        edge >= 0 && edge < spec_edges(p->spec) && !spec_edge_is_local(p->spec, edge);
+    bool there = edge >= 0 && edge < spec_edges(p->spec) && !spec_edge_is_local(p->spec, edge);
     return there ? edge : -1;
 }
 

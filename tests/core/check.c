@@ -10,7 +10,20 @@
 
 /* ---- The legal programs ---- */
 
-typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3, ROWS, TURN, LOOP } base;
+typedef enum {
+    PIPE,
+    NAIVE,
+    EVAL,
+    ZERO1,
+    ZERO2,
+    ZERO3,
+    UNTIED,
+    QUEUE,
+    QUEUE3,
+    ROWS,
+    TURN,
+    LOOP
+} base;
 
 static const program_spec bases[] = {
     [PIPE] = {.facts = gpt_facts,
