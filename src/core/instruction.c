@@ -180,18 +180,19 @@ static void document_queue(const instr_row *row, FILE *out) {
 }
 
 void instr_document(FILE *out) {
-    fputs("# Instructions\n\n"
-          "A training step is a program, one per pipeline stage. This page lists the\n"
-          "instructions. It is generated from the table in src/core/instruction.h\n"
-          "(`build/tests/core/instructions write`).\n\n"
-          "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s`\n"
-          "activation slot, `i` input slot, whose output the unit reads (only of a chunk whose\n"
-          "previous chunk is on the same stage: its slot), `d` gradient stream, `b` gather buffer,\n"
-          "`r` reduce buffer, `k` keep buffer. Fields in brackets are optional. Neighbouring\n"
-          "messages with the same number `g` are a message group.\n\n"
-          "| instruction | fields | meaning | operands | queue | programs |\n"
-          "|---|---|---|---|---|---|\n",
-          out);
+    fputs(
+        "# Instructions\n\n"
+        "A training step is a program, one per pipeline stage. This page lists the\n"
+        "instructions. It is generated from the table in src/core/instruction.h\n"
+        "(`build/tests/core/instructions write`).\n\n"
+        "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s`\n"
+        "activation slot, `i` input slot, whose output the unit reads (only of a chunk whose\n"
+        "previous chunk is on the same stage: its slot), `d` gradient stream, `b` gather buffer,\n"
+        "`r` reduce buffer, `k` keep buffer. Fields in brackets are optional. Neighbouring\n"
+        "messages with the same number `g` are a message group.\n\n"
+        "| instruction | fields | meaning | operands | queue | programs |\n"
+        "|---|---|---|---|---|---|\n",
+        out);
     for (int k = 0; k < INSTR_KINDS; k++) {
         const instr_row *row = &rows[k];
         fprintf(out, "| %s | %s | %s | ", row->name, row->fields, row->meaning);

@@ -4,10 +4,10 @@
  * docs/instructions.md are generated from the rows.
  *
  * Fields are letters, optional ones in brackets: u unit, m micro-batch, c model chunk (counted on its stage;
- * set only if a stage has several), s activation slot (of the chunk), i input slot (whose output the first unit of a
- * chunk reads: that of the previous chunk, if it is on the same stage; unset else), d gradient stream, b gather buffer, r reduce buffer, k keep buffer.
- * Neighbouring messages with the same number g are a *message group*: all are started before any of them is waited
- * for.
+ * set only if a stage has several), s activation slot (of the chunk), i input slot (the slot of the previous
+ * chunk, whose output the first unit of a chunk reads; set only if both chunks are on one stage), d gradient stream,
+ * b gather buffer, r reduce buffer, k keep buffer. Neighbouring messages with the same number g are a *message
+ * group*: all are started before any of them is waited for.
  *
  * Schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's torch.distributed.pipelining. A table
  * that generates its documentation: SQLite's VDBE. */
