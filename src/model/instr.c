@@ -134,25 +134,14 @@ typedef struct {
     gpt_batch batch;
 } gpt_call;
 
-/* The first unit of a chunk reads what was received, or the output of the previous chunk if that is on this stage. */
+/* What was received, or the output of the previous unit: of this slot, or of the input slot. */
 static void *input_of(const rank_state *s, const held_unit *u, const instr *i) {
     const program_spec *spec = s->config.spec;
-    const held_slot *slot = &s->slots[i->slot];
-    int chunk = spec_chunk_of(spec, u->unit);
+    int chunk = spec_chunk_of(spec, u->unit), slot = i->input >= 0 ? i->input : i->slot;
     if (u->unit == 0) return NULL;
-    if (u->unit == spec_chunk_first(spec, chunk)) {
-        if (spec_receives(spec, chunk)) return slot->input;
-        slot = state_slot_of(s, chunk - 1, i->micro);
-    }
-    return slot->outputs[s->index[u->unit - 1]];
-}
-
-/* The next chunk of this stage will look for the slot. */
-static void note_slot(step_run *r, const instr *i) {
-    const program_spec *spec = r->program->spec;
-    int chunk = spec_chunk_of(spec, i->unit);
-    if (i->kind == FORWARD && i->unit == spec_chunk_last(spec, chunk) && !spec_sends(spec, chunk))
-        state_hold(r->state, i->slot, chunk, i->micro);
+    if (u->unit == spec_chunk_first(spec, chunk) && spec_receives(spec, chunk))
+        return s->slots[slot].input;
+    return s->slots[slot].outputs[s->index[u->unit - 1]];
 }
 
 static void prepare(step_run *r, const instr *i, gpt_call *c) {
@@ -199,7 +188,6 @@ static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
 
 trine_status gpt_run_instr(step_run *r, const instr *i) {
     gpt_call c;
-    note_slot(r, i);
     prepare(r, i, &c);
     if (i->kind == BACKWARD_WEIGHT) return run_weight(r, i, &c);
     if (i->kind == BACKWARD_INPUT) return run_input(r, i, &c);
