@@ -213,10 +213,6 @@ int32_t tokenizer_id(const tokenizer *t, const char *token) {
     return vocab_find(&t->words, token, strlen(token));
 }
 
-bool tokenizer_special(const tokenizer *t, int32_t id) {
-    return vocab_is(&t->words, id, VOCAB_SPECIAL);
-}
-
 int32_t tokenizer_end(const tokenizer *t) {
     return t->end;
 }

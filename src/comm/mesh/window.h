@@ -1,4 +1,5 @@
-/* The shared windows of a mesh (transport/shm/shm.h): making them is collective over the world, which agrees on errors. */
+/* The shared windows of a mesh (transport/shm/shm.h). Making one is collective over the world: all ranks agree on
+ * errors. */
 #ifndef TRINE_COMM_MESH_WINDOW_H
 #define TRINE_COMM_MESH_WINDOW_H
 

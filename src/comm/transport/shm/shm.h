@@ -216,11 +216,10 @@ trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
 bool shm_reachable(const shm_state *s, uint64_t call);
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call);
 shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_too);
-/* For this rank: the address of a member's src (`bytes`, as announced) and dst; of a place of a member; of a half
- * of its staging memory, SHM_STAGE bytes, alternating. */
+/* For this rank: the address of a member's src (`bytes`, as announced) and dst; of a half of its staging
+ * memory, SHM_STAGE bytes, alternating. */
 const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t bytes);
 char *shm_dst_of(const shm_state *s, int member, uint64_t call);
-void *shm_peer_at(const shm_state *s, int member, shm_place place);
 char *shm_stage(const shm_state *s, int member, uint64_t segment);
 
 /* ---- short.c --------------------------------------------------------------------------------- */
