@@ -43,7 +43,8 @@ function add_edge(from, to, kind, how, where) {
 
 # Whether folder `from` of comm stands above `to`.
 function is_below(from, to) {
-    return from == to || from == "" || to == "" || (from in place_of && to in place_of && place_of[from] < place_of[to])
+    return from == to || from == "" || to == "" || \
+           ((from in place_of) && (to in place_of) && place_of[from] < place_of[to])
 }
 
 function order_of_folders(    text, i) {
@@ -156,7 +157,8 @@ function way_back(closing, kinds,    came, n, at, text, grew) {
                 grew = 1
             }
     } while (grew && !(edge_from[closing] in came))
-    for (at = edge_from[closing]; at != edge_to[closing]; at = edge_from[came[at]]) text = "\n    " edge_text[came[at]] text
+    for (at = edge_from[closing]; at != edge_to[closing]; at = edge_from[came[at]])
+        text = "\n    " edge_text[came[at]] text
     return "\n    " edge_text[closing] text
 }
 
@@ -184,7 +186,8 @@ function find_circles(kinds,    n, i, m, first, count, names, reported, over) {
 
 function report(kinds, count, names, over, n,    closing) {
     if (kinds == 1 && count > include_limit && over == "")
-        fault(edge_at[n] ": include cycle of " count " source files (limit: " include_limit "):" names way_back(n, kinds))
+        fault(edge_at[n] ": include cycle of " count " source files (limit: " include_limit "):" names \
+              way_back(n, kinds))
     if (kinds == 1) return
     if (count > largest) largest = count
     if (count == largest) largest_names = names

@@ -38,13 +38,14 @@ BEGIN {
     for (i = 1; i <= folders; i++) place_of[folder_at[i]] = i
 
     # A table of functions and its rows count as one file: the table names every row, and every row uses what the table's
-    # file offers to rows. A row knows no other row, so what is read together is the table and one row.
-    rows_of["model/kind"] = "^model/kind_[a-z_]+$" # what kinds share, and the table that an X-macro makes of their list
-    rows_of["pp/order"] = "^pp/(interleaved|breadth_first|zero_bubble|zbv|v_half)$" # the same for the schedules
+    # file offers to rows. A row knows no other row, so what is read together is the table and one row. (Where the
+    # table is a file of its own, as device/ref/ops_table and comm/transport/stack, there is no circle.)
+    rows_of["model/kind"] = "^model/kind_[a-z_]+$" # the layer kinds of TRINE_LAYER_LIST
+    rows_of["pp/order"] = "^pp/(interleaved|breadth_first|zero_bubble|zbv|v_half)$" # of TRINE_SCHEDULE_LIST
 }
 
-# The source file of FILE: a .c and the .h of the same name count as one, as in comm/mesh/make. Objects of src/device/cpu/element
-# have two types in their name.
+# The source file of FILE: a .c and the .h of the same name count as one, as in comm/mesh/make. Objects of
+# src/device/cpu/element have two types in their name.
 function source_of(file) {
     sub(/^src\//, "", file)
     sub(/[.](c|h|cu|cuh|([a-z0-9]+_[a-z0-9]+[.])?o)$/, "", file)
