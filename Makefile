@@ -267,8 +267,8 @@ $(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
 
 # ---- Checking ------------------------------------------------------------------------------------
 
-layers:
-	@tools/layers.sh
+layers: $(OBJ)
+	@tools/layers.sh . $(BUILD)
 
 # These install packages first, and then read this file again: see MPI_CFLAGS.
 check check-full:

@@ -1,41 +1,11 @@
-# Checks the layering of the source tree line by line (tools/layers.sh runs this over all sources).
+# Checks the sources line by line (tools/layers.sh runs this over all of them): what a file includes, names that a
+# module must not use, getenv, files that are opened for reading or written, #if in a function body and sizes.
+# tools/modules.awk has the table of modules; tools/circles.awk, which reads the output of this, checks who uses whom.
 #
-#   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
-#   plan, dp -> data -> core;  train -> ckpt -> model;  train, doctor -> profile -> core
-#   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
-#
-# A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
-# else; other modules include only src/comm/api of comm. An include cycle (of source files: a .c and its .h count as
-# one) stays inside one module and has at most three source files. No device includes another. There is one rule
-# each for third-party headers, names that a module must not use, getenv, files that are opened for reading or written, #if
-# in a function body and sizes. The sources are in one format (make format-check): a function starts and ends in column 0.
+# There is one rule each for third-party headers; no device includes another. The sources are in one format (make
+# format-check): a function starts and ends in column 0.
 
 BEGIN {
-    allowed["base"] = ""
-    allowed["device"] = "base"
-    allowed["comm"] = "device base"
-    allowed["core"] = "comm device base"
-    allowed["data"] = "core base"
-    allowed["ckpt"] = "model core comm device base"
-    allowed["state"] = "core comm device base"
-    allowed["tp"] = "state core comm device base"
-    allowed["dp"] = "state data core comm device base"
-    allowed["zero"] = "state core comm device base"
-    allowed["pp"] = "state core comm device base"
-    allowed["model"] = "tp dp state core device base"
-    allowed["run"] = "model tp dp zero pp state core comm device base"
-    allowed["tokenizer"] = "base"
-    allowed["corpus"] = "tokenizer data base"
-    allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
-    allowed["profile"] = "core comm device base"
-    allowed["doctor"] = "profile core comm device base"
-    allowed["plan"] = "run model tp dp zero pp state data core comm device base"
-    allowed["train"] = "tokenizer plan profile run model tp dp zero pp state data ckpt core comm device base"
-    for (module in allowed) {
-        count = split(allowed[module], names, " ")
-        for (i = 1; i <= count; i++) may[module, names[i]] = 1
-        may[module, module] = 1
-    }
     # The files that may open files for writing, and give files names.
     writes["src/base/whole_file.c"]     # every file that appears complete
     writes["src/base/output.c"]         # logs, line by line, under the file's lock
@@ -53,12 +23,10 @@ BEGIN {
     reads_system["src/doctor/facts.c"]
     file_limit = 600
     function_limit = 60
-    cycle_limit = 3
 }
 
 function fault(text) {
     printf "%s:%d: %s\n", FILENAME, FNR, text
-    faults++
 }
 
 # The line without comments and strings, whose text does not count as use of a name. in_comment carries over
@@ -85,18 +53,6 @@ function code_of(line,    out, at) {
     return out
 }
 
-# The source file of FILE: a .c and the .h of the same name count as one, as in comm/api/axes.
-function source_of(file) {
-    sub(/^src\//, "", file)
-    sub(/[.](c|h|cu|cuh)$/, "", file)
-    return file
-}
-
-function module_of(source) {
-    sub(/\/.*/, "", source)
-    return source
-}
-
 # "cpu" for src/device/cpu/dnnl.c and device/cpu/cpu.h; "" for files that belong to no single device.
 function device_of(file) {
     sub(/^src\//, "", file)
@@ -106,25 +62,13 @@ function device_of(file) {
     return file
 }
 
-# Records the edge between two source files with the line of the include.
-function note_include(target,    from, to) {
-    if (module == "" || target !~ /\//) return
-    from = source_of(path)
-    to = source_of(target)
-    if (from == to || (from, to) in edge_at) return
-    edge_at[from, to] = FILENAME ":" FNR
-    edges++
-    edge_from[edges] = from
-    edge_to[edges] = to
-}
-
 function check_own(target,    other) {
     if (target ~ /\.\./) {
         fault("include \"" target "\": \"..\" is not allowed; give the path from src/")
         return
     }
-    note_include(target)
     if (module == "" || target !~ /\//) return
+    printf "\tinclude\t%s\t%s\t%s:%d\n", source_of(path), source_of(target), FILENAME, FNR
     other = target
     sub(/\/.*/, "", other)
     if (!((module, other) in may))
@@ -242,66 +186,6 @@ function check_shape(line, code) {
     if (code ~ /[;}][ \t]*$/) signature = ""
 }
 
-# Removes source files that are in no include cycle: those that no remaining one includes, and those that include no
-# remaining one. What is left is in a cycle, or between two cycles.
-function peel(    n, gone, ins, outs, m) {
-    for (n = 1; n <= edges; n++) left[edge_from[n]] = left[edge_to[n]] = 1
-    do {
-        gone = 0
-        split("", ins)
-        split("", outs)
-        for (n = 1; n <= edges; n++)
-            if ((edge_from[n] in left) && (edge_to[n] in left)) {
-                outs[edge_from[n]] = 1
-                ins[edge_to[n]] = 1
-            }
-        for (m in left)
-            if (!(m in ins) || !(m in outs)) {
-                delete left[m]
-                gone++
-            }
-    } while (gone)
-}
-
-# reach[from, to] for the source files that are left.
-function find_reach(    m, n, grew) {
-    for (n = 1; n <= edges; n++)
-        if ((edge_from[n] in left) && (edge_to[n] in left)) reach[edge_from[n], edge_to[n]] = 1
-    do {
-        grew = 0
-        for (n = 1; n <= edges; n++)
-            for (m in left)
-                if ((edge_from[n], edge_to[n]) in reach && (edge_to[n], m) in reach && \
-                    !((edge_from[n], m) in reach)) {
-                    reach[edge_from[n], m] = 1
-                    grew = 1
-                }
-    } while (grew)
-}
-
-# Reports each set of source files that include each other once, at the line of its first edge.
-function check_cycles(    n, m, first, count, across, text, reported) {
-    peel()
-    find_reach()
-    for (n = 1; n <= edges; n++) {
-        first = edge_from[n]
-        if (first in reported || !((edge_to[n], first) in reach)) continue
-        count = across = 0
-        text = ""
-        for (m in left)
-            if ((first, m) in reach && (m, first) in reach) {
-                reported[m] = 1
-                count++
-                if (module_of(m) != module_of(first)) across = 1
-                text = text " " m
-            }
-        if (!across && count <= cycle_limit) continue
-        printf "%s: include cycle of %s:%s\n", edge_at[first, edge_to[n]], \
-            across ? "several modules" : count " source files (limit: " cycle_limit ")", text
-        faults++
-    }
-}
-
 # A file name tells what is inside, so no two modules have files of the same name.
 function check_file_name(    name) {
     name = path
@@ -314,7 +198,6 @@ function check_file_name(    name) {
 function end_of_file() {
     if (last_path != "" && last_lines > file_limit) {
         printf "%s:%d: file has %d lines (limit: %d)\n", last_path, last_lines, last_lines, file_limit
-        faults++
     }
 }
 
@@ -327,9 +210,10 @@ FNR == 1 {
         module = path
         sub(/^src\//, "", module)
         sub(/\/.*/, "", module)
-        if (!(module in allowed)) fault("unknown module " module ": tools/layers.awk has the table of modules")
+        if (!(module in allowed)) fault("unknown module " module ": tools/modules.awk has the table")
     }
     check_file_name()
+    if (module != "") printf "\tsource\t%s\n", path
     cuda_file = path ~ /^src\/(device\/cuda\/|comm\/transport\/nccl\/.*[.]cuh?$)/
     in_comment = in_function = 0
     start = 1
@@ -351,9 +235,4 @@ FNR == 1 {
 
 END {
     end_of_file()
-    check_cycles()
-    if (faults) {
-        printf "layers: %d fault%s\n", faults, faults == 1 ? "" : "s"
-        exit 1
-    }
 }

@@ -48,10 +48,6 @@ void output_close(output **out) {
     *out = NULL;
 }
 
-bool output_same(const output *a, const output *b) {
-    return a && b && is_regular(a) && a->is.st_dev == b->is.st_dev && a->is.st_ino == b->is.st_ino;
-}
-
 trine_status output_lock(output *o) {
     char who[LOCK_WHO];
     lock_answer answer = is_regular(o) ? lock_try(o->fd) : LOCK_TAKEN;

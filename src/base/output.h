@@ -1,7 +1,7 @@
 /* Output files of lines: a log, a profile. A line is in the file completely or not at all: when a write
  * fails (a full disk, ...) its partial line is removed, so that the next line can be tried. Opening a file
- * does not change it: a caller with several files first checks that no two are the same (output_same),
- * locks each (output_lock), and then calls output_begin.
+ * does not change it: a caller with several files
+ * first locks each (output_lock), and then calls output_begin.
  *
  * Cost: one unbuffered write per line, no fsync. Not collective. */
 #ifndef TRINE_BASE_OUTPUT_H
@@ -27,9 +27,6 @@ typedef struct {
  * `option` is kept by reference. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status output_open(output **o, const char *option, const char *path);
 void output_close(output **o); /* *o may be NULL */
-
-/* Whether both (either may be NULL) are the same regular file, whatever their names. Pure. */
-bool output_same(const output *a, const output *b);
 
 /* Takes the file's lock, if it is a regular file: two programs that write lines at places of their own would mix
  * them. Where the file system has no locks, that is said once on standard error. Errors: TRINE_EBUSY names the

@@ -6,7 +6,7 @@
 /* ---- Callbacks of the rank state -------------------------------------------------------------- */
 
 static void layout_of(const void *shape, int unit, trine_layout layout, flat_unit *out) {
-    gpt_unit_layout(shape, unit, axes_size(layout, AXIS(TRINE_AXIS_DP)), out);
+    gpt_unit_layout(shape, unit, layout.dp, out);
 }
 
 static void take_scratch(const void *shape, arena *a, const device *dev, const program_spec *spec,

@@ -47,9 +47,6 @@ uint64_t tokenizer_hash(const tokenizer *t);
 /* The id of the token with this text, as the file writes it ("<|im_end|>"); -1: there is none. */
 int32_t tokenizer_id(const tokenizer *t, const char *token);
 
-/* Whether the id is that of an added token that is marked as special. */
-bool tokenizer_special(const tokenizer *t, int32_t id);
-
 /* The token that ends a document: tokenizer_config.json's eos_token, or else the first of the names in use
  * (<|endoftext|>, <|end_of_text|>, </s> ...) that is there; -1: unknown. */
 int32_t tokenizer_end(const tokenizer *t);

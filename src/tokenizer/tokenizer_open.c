@@ -213,25 +213,10 @@ int32_t tokenizer_id(const tokenizer *t, const char *token) {
     return vocab_find(&t->words, token, strlen(token));
 }
 
-bool tokenizer_special(const tokenizer *t, int32_t id) {
-    return vocab_is(&t->words, id, VOCAB_SPECIAL);
-}
-
 int32_t tokenizer_end(const tokenizer *t) {
     return t->end;
 }
 
 int32_t tokenizer_begin(const tokenizer *t) {
     return t->begin < 0 && t->before.count ? t->before.ids[0] : t->begin;
-}
-
-trine_status token_list_reserve(token_list *list, size_t more) {
-    if (more <= list->capacity - list->count) return TRINE_OK;
-    size_t capacity = list->capacity + list->capacity / 2 + 64;
-    if (capacity < list->count + more) capacity = list->count + more;
-    int32_t *ids = realloc(list->ids, capacity * sizeof *ids);
-    CHECK(ids, TRINE_ENOMEM, "no memory for %zu tokens", list->count + more);
-    list->ids = ids;
-    list->capacity = capacity;
-    return TRINE_OK;
 }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/status.h"
+#include "tokenizer/tokenizer.h"
 
 trine_status vocab_create(vocab *v, size_t tokens, uint64_t size, const char *path) {
     CHECK(size <= 2 * (uint64_t)tokens + 1024, TRINE_EDATA,
@@ -72,4 +73,15 @@ const char *vocab_text(const vocab *v, int32_t id, size_t *length) {
 
 bool vocab_is(const vocab *v, int32_t id, unsigned flags) {
     return id >= 0 && (uint32_t)id < v->size && v->tokens[id].flags & flags;
+}
+
+trine_status token_list_reserve(token_list *list, size_t more) {
+    if (more <= list->capacity - list->count) return TRINE_OK;
+    size_t capacity = list->capacity + list->capacity / 2 + 64;
+    if (capacity < list->count + more) capacity = list->count + more;
+    int32_t *ids = realloc(list->ids, capacity * sizeof *ids);
+    CHECK(ids, TRINE_ENOMEM, "no memory for %zu tokens", list->count + more);
+    list->ids = ids;
+    list->capacity = capacity;
+    return TRINE_OK;
 }

@@ -5,6 +5,7 @@ set -eu
 shopt -s lastpipe # so that "... | refused" counts here
 
 . tests/lib.sh
+needs nm
 copy=$dir/tree
 mkdir "$copy"
 
@@ -176,7 +177,94 @@ fresh
 echo '#include "device/planted1.h"' >"$copy/src/base/planted0.h"
 echo '#include "base/planted0.h"' >"$copy/src/device/planted1.h"
 cycle "refused: a cycle of two modules, and the include that base must not have" \
-    "include cycle of several modules:" 2
+    "circle over several modules: base/planted0 device/planted1" 2
+
+# ---- What the objects tell
+
+objects=$dir/build/obj
+planted=()
+fresh
+mkdir -p "$dir/build"
+cp -rs "$(cd "$BUILD" && pwd)/obj" "$objects"
+
+# plant FILE < text: the text is FILE of the copy, compiled, until the next case has run
+plant() {
+    local object=$objects/${1#src/}
+    cat >"$copy/$1"
+    planted+=("$copy/$1" "${object%.c}.o")
+    case $1 in *.c) "${CC:-cc}" -I"$copy/src" -I"$copy/include" -c "$copy/$1" -o "${object%.c}.o" ;; esac
+}
+
+# called NAME FAULTS EXPECTED...: the copy and its objects have so many faults; the output has each text. 0 faults: accepted
+called() {
+    local name=$1 faults=$2 text good=0
+    shift 2
+    run tools/layers.sh "$copy" "$dir/build"
+    [ "$status" = $((faults > 0)) ] || good=1
+    [ "$faults" = 0 ] || grep -qxE "layers: $faults faults?" "$dir/out" || good=1
+    for text; do grep -qF -- "$text" "$dir/out" || good=1; done
+    result $good "$name"
+    rm -f "${planted[@]}"
+    planted=()
+}
+
+called "accepted: the unchanged tree with its objects" 0 "largest circle: "
+check "its largest circle has at most 9 files" grep -qE '^largest circle: [1-9] files: ' "$dir/out"
+
+plant src/base/planted.c <<<'int mesh_node_count(const void *); int planted(void) { return mesh_node_count(0); }'
+called "refused: a call upwards without an include" 1 \
+    "src/base/planted.c: module base must not use mesh_node_count of comm/mesh/mesh; allowed: nothing"
+
+plant src/model/planted.c <<<'int comm_wait(void *); int planted(void) { return comm_wait(0); }'
+called "refused: model calls comm" 1 "src/model/planted.c: module model must not use comm_wait of comm/api/calls; allowed: tp "
+
+plant src/base/planted_low.c <<<'int planted_high(void); int planted_low(void) { return planted_high(); }'
+plant src/device/planted_high.c <<<'int planted_low(void); int planted_high(void) { return planted_low(); }'
+called "refused: a circle over modules by calls" 2 "module base must not use planted_high of device/planted_high" \
+    "circle over several modules: base/planted_low device/planted_high" \
+    "    base/planted_low uses planted_high of device/planted_high" "    device/planted_high uses planted_low of base/planted_low"
+
+plant src/comm/group/planted_low.c <<<'int planted_high(void); int planted_low(void) { return planted_high(); }'
+plant src/comm/watch/planted_high.c <<<'int planted_low(void); int planted_high(void) { return planted_low(); }'
+called "refused: a circle over folders of comm by calls" 2 \
+    "src/comm/group/planted_low.c: folder group of comm must not use planted_high of comm/watch/planted_high; the order is mesh -> " \
+    "circle over several folders of comm: comm/group/planted_low comm/watch/planted_high"
+
+plant src/comm/transport/planted_face.h <<<'#include "comm/watch/planted_low.h"'
+plant src/comm/watch/planted_low.h </dev/null
+plant src/comm/watch/planted_low.c <<'END'
+#include "comm/transport/planted_face.h"
+int planted_low;
+END
+called "refused: a circle over folders of comm through an interface" 1 \
+    "circle over several folders of comm: comm/transport/planted_face comm/watch/planted_low" \
+    "    comm/watch/planted_low includes comm/transport/planted_face (src/comm/watch/planted_low.c:1)"
+
+plant src/comm/watch/planted.c <<'END'
+#include "comm/mesh/make.h"
+int planted;
+END
+called "refused: a header of a folder above that has its .c" 1 \
+    "src/comm/watch/planted.c:1: folder watch of comm must not include comm/mesh/make; the order is mesh -> "
+
+# calls NUMBER: files of base, each of which calls the next, and the last the first
+calls() {
+    local i next
+    for ((i = 0; i < $1; i++)); do
+        next=$(((i + 1) % $1))
+        plant "src/base/planted$i.c" <<<"void planted$next(void); void planted$i(void) { planted$next(); }"
+    done
+}
+calls 9
+called "accepted: a circle of nine source files" 0 "largest circle: 9 files: base/planted0 base/planted1 "
+calls 10
+called "refused: a circle of ten source files" 1 "src/base/planted0.c: circle of 10 source files (limit: 9): base/planted0 "
+calls 10
+rm "$copy"/src/base/planted?.c
+called "accepted: objects of sources that are gone" 0
+plant src/base/planted.c <<<'int planted;'
+rm "$objects/base/planted.o"
+called "refused: a source without an object" 1 "src/base/planted.c: no object in "
 
 long_function() {
     echo "int planted_long(int a) {"

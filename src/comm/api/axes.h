@@ -1,6 +1,6 @@
 /* The axes of the mesh as data: the order in which ranks are numbered along them, and the axes that each group
  * spans. All other positions are derived from this. A new axis is a row in TRINE_AXIS_LIST and one in
- * TRINE_GROUP_LIST (include/trine_comm.h), and its place in the order and in the table of spans of axes.c.
+ * TRINE_GROUP_LIST (include/trine_comm.h), and its place in the order and in the table of spans of group/axes.c.
  * Invariant: an axis that a layout does not name has size 0, which counts as 1. All functions are pure. */
 #ifndef TRINE_COMM_API_AXES_H
 #define TRINE_COMM_API_AXES_H

@@ -1,10 +1,10 @@
 /* The public operations. Each describes itself as a comm_call and enters: the arguments are checked
  * before anything is sent, audit mode compares the call over the group, the tally counts it, and
  * the watchdog records what this rank may wait in. Then the transport executes it. */
+#include "comm/api/audit.h"
 #include "comm/group/world.h"
-#include "comm/reduce/started.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/shm/shm.h"
-#include "comm/watch/audit.h"
 #include "comm/watch/match.h"
 #include "comm/watch/tally.h"
 #include "comm/watch/watchdog.h"
@@ -211,6 +211,17 @@ trine_status trine_barrier(trine_comm *comm) {
     return outcome(comm, comm->transport->barrier(comm));
 }
 
+/* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
+trine_status trine_world_agree(trine_world *world, trine_status status) {
+    CHECK_GIVEN(world, "world");
+    /* The largest value is that of the lowest rank that failed. */
+    int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
+    TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
+    int lowest = world->size - (int)(fault >> 8);
+    if (lowest < world->rank) status_clear();
+    return (trine_status)(fault & 0xff);
+}
+
 /* ---- Messages and requests ------------------------------------------------------------------- */
 
 static void request_begin(comm_request *request, trine_comm *comm, const comm_call *call) {
@@ -294,7 +305,7 @@ bool comm_reducing(const trine_world *world) {
 /* In the name of the oldest one, whose group's clock counts it. */
 trine_status comm_progress(trine_world *world) {
     const comm_request *r = started_first(world);
-    if (!r) return world->shm_busy ? shm_advance(world) : TRINE_OK;
+    if (!r) return started_advance(world);
     world->noted = r->kind;
     return r->comm->transport->progress(r->comm);
 }

@@ -34,7 +34,7 @@ typedef struct comm_request {
     size_t bytes;
     uint64_t number, phase;
     int state;
-    /* Of a reduction: the next one that this rank has started; who moves it (reduce/started.h). */
+    /* Of a reduction: the next one that this rank has started; who moves it (mpi/started.h). */
     struct comm_request *next_started;
     int mover;
     /* For staging: what the wait copies to the device, and the range in it that the device already has. For

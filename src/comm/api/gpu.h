@@ -30,8 +30,6 @@ trine_status comm_gpu_create(trine_mesh *mesh, const comm_gpu *gpu);
 /* After comm_gpu_create: "node1: libnccl.so.2: cannot open ...", the reason why groups run without NCCL; NULL if
  * they use it, or no group needs it. Owned by the mesh. Pure. */
 const char *comm_gpu_no_nccl(const trine_mesh *mesh);
-/* Whether NCCL sums device memory over a mesh's dp group, in its own order. Pure. */
-bool comm_gpu_sums(const trine_comm *dp);
 /* The NCCL version that a cuda device's groups would use: 22703 is 2.27.3; 0 if it cannot be opened. Not
  * collective. */
 int comm_nccl_version(const device *d);

@@ -71,9 +71,9 @@ struct trine_comm {
     trine_tally tally[TRINE_TALLY_KINDS];
     comm_clock *clock; /* set while it times this group */
     struct comm_device_state *device_state; /* staging's; NULL: the group has no device buffers */
-    const struct comm_nccl *nccl; /* nccl/gpu.c's: moves device buffers; NULL: they are staged */
+    const struct comm_nccl *nccl; /* mesh/gpu.c's: moves device buffers; NULL: they are staged */
     struct nccl_group *nccl_group;
-    struct comm_gpus *gpus; /* nccl/gpu.c's, in the dp group of a mesh */
+    struct comm_gpus *gpus; /* mesh/gpu.c's, in the dp group of a mesh */
 };
 
 /* "bf16". Pure. */

@@ -42,16 +42,17 @@ struct trine_world {
     const void **addends; /* (size) address of each rank's addend */
     char *arrivals;       /* (arrival_bytes) the same, of the started reduction that moves */
     size_t arrival_bytes; /* comm_arrival_bytes of the last mesh made; before, of groups of one */
-    struct started_reduction *started; /* reduce/started.c's */
+    struct started_reduction *started; /* transport/mpi/started.c's */
     int mpi_pending;           /* requests that complete only through MPI's own progress */
     struct shm_state *shm_busy; /* groups with requests in progress in shared memory */
+    trine_status (*shm_move)(trine_world *world); /* moves those; set before there are any */
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
     int *told;      /* (size) messages sent to each rank on it */
     int heard;      /* and received */
     bool leaves;    /* in trine_world_destroy: nothing is sent any more */
-    void (*look)(void *context); /* nccl/gpu.c's, called from every wait; NULL: nothing to check */
+    void (*look)(void *context); /* mesh/gpu.c's, called from every wait; NULL: nothing to check */
     void *look_context;
-    char no_nccl[NO_NCCL]; /* nccl/gpu.c's: why groups run without NCCL; "": they use it */
+    char no_nccl[NO_NCCL]; /* mesh/gpu.c's: why groups run without NCCL; "": they use it */
 };
 
 /* "rank 5 [pp1 dp0 tp1] on host7 (pid 123)"; without the coordinate if there is no mesh. */

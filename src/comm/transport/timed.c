@@ -1,5 +1,5 @@
 #include "comm/transport/timed.h"
-#include "comm/group/world.h"
+#include "comm/transport/mpi/started.h"
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -30,7 +30,7 @@ static trine_status leave(trine_comm *comm, const visit *v, trine_status status)
     if (!v->outermost) return status;
     uint64_t now = clock_ns(), ns = now - v->since;
     c->inside = false;
-    c->left = comm_reducing(comm->world) ? now : 0;
+    c->left = started_first(comm->world) ? now : 0;
     c->times[comm->group][v->kind].ns += ns;
     c->ns += ns;
     return status;

@@ -14,9 +14,8 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/group/world.h"
 #include "comm/reduce/rank_order.h"
-#include "comm/reduce/started.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/mpi/try_mpi.h"
-#include "comm/transport/shm/shm.h"
 #include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
 
@@ -76,7 +75,7 @@ static trine_status poll_until(trine_comm *comm, int count, MPI_Request *request
         if (code != MPI_SUCCESS) TRY_MPI(code_of(code, count, statuses));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
-            TRY(shm_advance(comm->world));
+            TRY(started_advance(comm->world));
             sched_yield();
         }
         watchdog_polled(comm->world, polls, &waited);
@@ -112,7 +111,7 @@ static MPI_Request handle_get(const comm_request *request) {
 static trine_status wait_reduction(trine_comm *comm, const comm_request *request) {
     double waited = 0;
     for (unsigned polls = 1; request->mover != STARTED_DONE; polls++) {
-        TRY(shm_advance(comm->world));
+        TRY(started_advance(comm->world));
         if (request->mover == STARTED_DONE) return TRINE_OK;
         if (polls >= SPINS) sched_yield();
         watchdog_polled(comm->world, polls, &waited);
@@ -332,7 +331,7 @@ static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Re
         TRY_MPI(MPI_Test(own, &done, status));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
-            TRY(shm_advance(comm->world));
+            TRY(started_advance(comm->world));
             sched_yield();
         }
         watchdog_polled(comm->world, polls, &waited);
@@ -425,7 +424,7 @@ static trine_status mpi_reduction_start(trine_comm *comm, void *dst, const void 
 }
 
 static trine_status mpi_progress(trine_comm *comm) {
-    return shm_advance(comm->world);
+    return started_advance(comm->world);
 }
 
 /* ---- Collectives ----------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, i
                             comm_request *request);
 trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
                             comm_request *request);
-/* Post the messages of a started reduction (reduce/started.h), which match no others; *arrived: all that were posted
+/* Post the messages of a started reduction (started.h), which match no others; *arrived: all that were posted
  * are complete. Messages of 0 bytes are not sent. Not collective. */
 trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer);
 trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer);

@@ -69,7 +69,7 @@ const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call) {
     return &s->area[member]->ring[call % SHM_RING];
 }
 
-void *shm_peer_at(const shm_state *s, int member, shm_place place) {
+static void *peer_at(const shm_state *s, int member, shm_place place) {
     return shm_at(s->node, s->index[member], place);
 }
 
@@ -110,7 +110,7 @@ void shm_finished(shm_state *s, uint64_t call) {
 
 const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t bytes) {
     if (shm_fits_payload(s, bytes)) return shm_payload(s, member, call);
-    return shm_peer_at(s, member, shm_desc_of(s, member, call)->src);
+    return peer_at(s, member, shm_desc_of(s, member, call)->src);
 }
 
 /* The same on all ranks once all have arrived. Whether a call is short follows from its size,
@@ -129,7 +129,7 @@ shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_t
 }
 
 char *shm_dst_of(const shm_state *s, int member, uint64_t call) {
-    return shm_peer_at(s, member, shm_desc_of(s, member, call)->dst);
+    return peer_at(s, member, shm_desc_of(s, member, call)->dst);
 }
 
 bool shm_reachable(const shm_state *s, uint64_t call) {

@@ -1,4 +1,5 @@
 /* Movement: each rank reads its data from where the sender has it. */
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>
@@ -162,7 +163,7 @@ trine_status shm_all_to_all(trine_comm *comm, void *dst, const void *src, size_t
 }
 
 trine_status shm_progress(trine_comm *comm) {
-    return shm_advance(comm->world);
+    return started_advance(comm->world);
 }
 
 trine_status shm_barrier(trine_comm *comm) {

@@ -1,26 +1,13 @@
 /* The requests of a group that are in progress: messages, all-gathers and reductions. Every wait
  * advances all of them, so that no rank waits for a rank that waits for something else. */
 #include "comm/transport/shm/shm.h"
-#include "comm/reduce/started.h"
 #include "comm/reduce/stream.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/watch/match.h"
 
 #include <string.h>
 
 /* ---- Requests in progress -------------------------------------------------------------------- */
-
-void shm_enlist(shm_state *s, comm_request *r) {
-    r->next = NULL;
-    if (s->last)
-        s->last->next = r;
-    else
-        s->first = r;
-    s->last = r;
-    if (s->busy) return;
-    s->busy = true;
-    s->next_busy = s->comm->world->shm_busy;
-    s->comm->world->shm_busy = s;
-}
 
 void shm_copy_parts(const shm_state *s, const comm_request *r) {
     int size = s->comm->size;
@@ -176,7 +163,7 @@ static trine_status advance_group(shm_state *s) {
     return TRINE_OK;
 }
 
-trine_status shm_advance(trine_world *world) {
+static trine_status move_busy(trine_world *world) {
     shm_state **at = &world->shm_busy;
     while (*at) {
         shm_state *s = *at;
@@ -187,7 +174,21 @@ trine_status shm_advance(trine_world *world) {
         else
             *at = s->next_busy;
     }
-    return started_move(world);
+    return TRINE_OK;
+}
+
+void shm_enlist(shm_state *s, comm_request *r) {
+    r->next = NULL;
+    if (s->last)
+        s->last->next = r;
+    else
+        s->first = r;
+    s->last = r;
+    if (s->busy) return;
+    s->busy = true;
+    s->next_busy = s->comm->world->shm_busy;
+    s->comm->world->shm_busy = s;
+    s->comm->world->shm_move = move_busy;
 }
 
 /* The counter of the collective that must advance before any later call of the group. */

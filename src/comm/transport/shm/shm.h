@@ -142,26 +142,12 @@ typedef struct shm_state {
     bool busy;
 } shm_state;
 
-/* ---- window.c -------------------------------------------------------------------------------- */
+/* ---- shm.c ----------------------------------------------------------------------------------- */
 
-/* Makes the node of the ranks that share memory; `members` (size) as above, copied. *node is NULL if this rank is
- * alone or the world's choice is mpi. Collective over: world. */
-trine_status shm_node_create(shm_node **node, trine_world *world, const int *members, int size);
-void shm_node_destroy(shm_node **node);
-/* Allocates memory of every rank of the node, readable by all. Errors: TRINE_ENOMEM if /dev/shm is too small.
- * Collective over: world (ranks without a node pass NULL and bytes 0). */
-trine_status shm_window_create(shm_node *node, trine_world *world, size_t bytes,
-                               shm_window **window);
-void shm_window_destroy(shm_node *node, shm_window *window);
-/* The size of a window for `bytes`: whole pages. Pure. */
-size_t shm_window_bytes(size_t bytes);
 /* The place of a buffer of this rank. */
 shm_place shm_find(const shm_node *node, const void *p, size_t bytes);
 /* The address of the same place in the memory of the rank with this index in the node. */
 void *shm_at(const shm_node *node, int index, shm_place place);
-
-/* ---- shm.c ----------------------------------------------------------------------------------- */
-
 /* Bytes of control memory of a rank in groups of these sizes (0 or 1: none). Pure. */
 size_t shm_control_bytes(const int sizes[TRINE_GROUPS]);
 /* Lays out this rank's control memory; after a barrier of the node shm_attach finds it. */
@@ -188,8 +174,6 @@ typedef struct {
  * MPI's progress can help. Errors: TRINE_EAUDIT if the group's ranks make different calls. */
 trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target,
                        shm_patience *patience);
-/* Advances this rank's requests in shared memory, in all groups, and its reductions in messages. */
-trine_status shm_advance(trine_world *world);
 
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
@@ -198,7 +182,7 @@ trine_status shm_advance(trine_world *world);
  *   DIRECT   the buffers lie in windows and are read there, or written if every dst does, too
  *   STAGED   some buffer does not: all ranks copy through their staging memory, a segment at a time, in two halves,
  *            so that a segment is filled while the one before may still be read
- *   MPI      as STAGED, but some rank only starts the call and does other work (reductions: reduce/started.h): staging
+ *   MPI      as STAGED, but some rank only starts the call and does other work (reductions: mpi/started.h): staging
  *            needs all ranks at once, and
  *            ranks that wait for two such calls in different orders would deadlock */
 typedef enum { SHM_FORM_PAYLOAD, SHM_FORM_DIRECT, SHM_FORM_STAGED, SHM_FORM_MPI } shm_form;
@@ -232,11 +216,10 @@ trine_status shm_close_call(shm_state *s, uint64_t call, shm_form form);
 bool shm_reachable(const shm_state *s, uint64_t call);
 const shm_desc *shm_desc_of(const shm_state *s, int member, uint64_t call);
 shm_form shm_form_of(const shm_state *s, uint64_t call, size_t bytes, bool dst_too);
-/* For this rank: the address of a member's src (`bytes`, as announced) and dst; of a place of a member; of a half
- * of its staging memory, SHM_STAGE bytes, alternating. */
+/* For this rank: the address of a member's src (`bytes`, as announced) and dst; of a half of its staging
+ * memory, SHM_STAGE bytes, alternating. */
 const char *shm_src_of(const shm_state *s, int member, uint64_t call, size_t bytes);
 char *shm_dst_of(const shm_state *s, int member, uint64_t call);
-void *shm_peer_at(const shm_state *s, int member, shm_place place);
 char *shm_stage(const shm_state *s, int member, uint64_t segment);
 
 /* ---- short.c --------------------------------------------------------------------------------- */

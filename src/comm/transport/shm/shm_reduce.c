@@ -1,6 +1,6 @@
 /* Reductions: each rank adds its slice, in rank order, directly from the addends' places. */
 #include "comm/reduce/rank_order.h"
-#include "comm/reduce/started.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/shm/shm.h"
 
 #include <string.h>

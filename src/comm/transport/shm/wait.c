@@ -3,6 +3,7 @@
  * The wakeup is a futex word in the sleeper's control memory. A sleeper sets its flag, then looks
  * once more; a waker raises the counter, then looks at the flags; a full fence between the two
  * steps on both sides means that one of them sees the other. */
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/shm/shm.h"
 #include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
@@ -61,7 +62,7 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
     uint32_t seen = atomic_load(&own->wakeup);
     atomic_store(&own->sleeping, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    trine_status status = shm_advance(n->world);
+    trine_status status = started_advance(n->world);
     if (status == TRINE_OK && !shm_reached(counter, target))
         syscall(SYS_futex, &own->wakeup, FUTEX_WAIT, seen, &nap, NULL, 0);
     atomic_store(&own->sleeping, 0);
@@ -77,7 +78,7 @@ trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target
         relax();
         return TRINE_OK;
     }
-    TRY(shm_advance(n->world));
+    TRY(started_advance(n->world));
     bool sleeps = counter && !n->world->mpi_pending && p->polls > spins + YIELDS;
     if (sleeps) {
         TRY(sleep_for(n, counter, target));

@@ -27,7 +27,6 @@ struct comm_gpus {
     nccl_rank *rank;
     trine_world *world;
     unsigned polls;
-    bool ordered; /* sums are made in rank order, from addends that NCCL moves */
     bool looking; /* in a wait for NCCL, which does its own checks */
 };
 
@@ -225,7 +224,6 @@ static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const 
     g->nccl = gpu->nccl;
     g->world = trine_mesh_group(mesh, TRINE_WORLD)->world;
     g->dev = gpu->dev;
-    g->ordered = gpu->ordered;
     TRY(open_rank(g, gpu));
     for (int i = 0; i < o.count; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
@@ -260,10 +258,6 @@ static trine_status agree_on_nccl(const trine_mesh *mesh, const comm_gpu *gpu, c
 const char *comm_gpu_no_nccl(const trine_mesh *mesh) {
     const char *text = trine_mesh_group(mesh, TRINE_WORLD)->world->no_nccl;
     return *text ? text : NULL;
-}
-
-bool comm_gpu_sums(const trine_comm *dp) {
-    return dp->nccl && dp->gpus && !dp->gpus->ordered;
 }
 
 int comm_nccl_version(const device *d) {

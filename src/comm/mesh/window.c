@@ -1,5 +1,5 @@
-/* Shared windows: makes them, finds buffers in them, and checks the memory for them. */
-#include "comm/transport/shm/shm.h"
+/* Makes shared windows, and checks the memory for them. */
+#include "comm/mesh/window.h"
 
 #include <errno.h>
 #include <math.h>
@@ -196,20 +196,4 @@ void shm_window_destroy(shm_node *node, shm_window *w) {
     free(w->base);
     *w = (shm_window){0};
     if (node->control == w) node->control = NULL;
-}
-
-shm_place shm_find(const shm_node *node, const void *p, size_t bytes) {
-    uintptr_t at = (uintptr_t)p;
-    for (int w = 0; p && w < SHM_WINDOWS; w++) {
-        const shm_window *x = &node->windows[w];
-        uintptr_t own = (uintptr_t)x->own;
-        if (!own || x->win == MPI_WIN_NULL || at < own || at - own >= x->bytes) continue;
-        if (x->bytes - (at - own) < bytes) break;
-        return (shm_place){w, at - own};
-    }
-    return (shm_place){SHM_NOWHERE, 0};
-}
-
-void *shm_at(const shm_node *node, int index, shm_place place) {
-    return node->windows[place.window].base[index] + place.offset;
 }

@@ -1,12 +1,12 @@
 /* Reductions that a rank has started and not finished, of all groups of a world, in the order of their start. Those
  * whose addends travel in messages are moved here, one at a time, the oldest first: its messages are posted, and the
- * addends are added in rank order (rank_order.h) once they have arrived. What is posted needs a place where it
+ * addends are added in rank order (reduce/rank_order.h) once they have arrived. What is posted needs a place where it
  * arrives, so a reduction moves in chunks of world->arrivals; no blocking call uses those. A transport that moves a
  * reduction itself (shm) lists it as well: all ranks then pass the same ones to messages in the same order.
  * Invariant: the reductions of a group move in the order of their start, the same on all ranks.
  * Cost: the bytes and additions of the blocking call. */
-#ifndef TRINE_COMM_REDUCE_STARTED_H
-#define TRINE_COMM_REDUCE_STARTED_H
+#ifndef TRINE_COMM_TRANSPORT_MPI_STARTED_H
+#define TRINE_COMM_TRANSPORT_MPI_STARTED_H
 
 #include "comm/group/world.h"
 
@@ -32,4 +32,8 @@ comm_request *started_first(const trine_world *world);
 
 /* Moves the reductions that messages move, as far as messages have arrived. Never waits. */
 trine_status started_move(trine_world *world);
+/* Advances all that this rank has in progress: its requests in shared memory, of all groups, then these reductions.
+ * Every wait calls it. Never waits. Errors: also those of the requests. */
+trine_status started_advance(trine_world *world);
+
 #endif

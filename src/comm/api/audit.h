@@ -1,6 +1,6 @@
 /* Audit mode: compares calls over a group. */
-#ifndef TRINE_COMM_WATCH_AUDIT_H
-#define TRINE_COMM_WATCH_AUDIT_H
+#ifndef TRINE_COMM_API_AUDIT_H
+#define TRINE_COMM_API_AUDIT_H
 
 #include "comm/group/group.h"
 

@@ -1,4 +1,4 @@
-#include "comm/group/make.h"
+#include "comm/mesh/make.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/stack.h"

@@ -1,6 +1,6 @@
 /* Audit mode: compares the calls and the replicas of a group's ranks. Both gather a few bytes from
  * every rank into the world's scratch, which is free between operations. */
-#include "comm/watch/audit.h"
+#include "comm/api/audit.h"
 #include "comm/api/axes.h"
 #include "comm/group/world.h"
 #include "comm/transport/staging/staging.h"

@@ -2,16 +2,6 @@
 #include "comm/group/group.h"
 #include "base/status.h"
 
-size_t trine_dtype_bytes(trine_dtype type) {
-    switch (type) {
-#define DTYPE_CASE(name, text, bytes)                                                              \
-    case name: return bytes;
-        TRINE_DTYPE_LIST(DTYPE_CASE)
-#undef DTYPE_CASE
-    }
-    return 0;
-}
-
 const char *comm_dtype_text(trine_dtype type) {
     switch (type) {
 #define DTYPE_CASE(name, text, bytes)                                                              \

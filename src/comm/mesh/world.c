@@ -1,8 +1,8 @@
 /* Joins, leaves and aborts the job. */
-#include "comm/group/make.h"
 #include "comm/group/world.h"
-#include "comm/reduce/started.h"
+#include "comm/mesh/make.h"
 #include "comm/transport/mpi/mpi.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
 #include "comm/watch/match.h"
@@ -193,17 +193,6 @@ void trine_world_destroy(trine_world **world) {
 }
 
 /* ---- Aborting -------------------------------------------------------------------------------- */
-
-/* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
-trine_status trine_world_agree(trine_world *world, trine_status status) {
-    CHECK_GIVEN(world, "world");
-    /* The largest value is that of the lowest rank that failed. */
-    int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
-    TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
-    int lowest = world->size - (int)(fault >> 8);
-    if (lowest < world->rank) status_clear();
-    return (trine_status)(fault & 0xff);
-}
 
 _Noreturn void trine_abort(trine_world *world) {
     /* If trine_world_create failed there is no world, but MPI may have a job to abort. */

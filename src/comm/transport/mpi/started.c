@@ -1,7 +1,7 @@
-/* The steps of a started reduction are those of rank_order.c: an exchange of addends a chunk at a
+/* The steps of a started reduction are those of reduce/rank_order.c: an exchange of addends a chunk at a
  * time, each followed by additions, then for an all-reduce a gather of the slices; a small
  * all-reduce exchanges all addends at once. */
-#include "comm/reduce/started.h"
+#include "comm/transport/mpi/started.h"
 #include "comm/reduce/rank_order.h"
 #include "comm/transport/mpi/mpi.h"
 #include "base/arena.h"
@@ -213,4 +213,9 @@ trine_status started_move(trine_world *world) {
         TRY(advance(s, r, &ended));
         if (ended) close_reduction(s, r);
     }
+}
+
+trine_status started_advance(trine_world *world) {
+    if (world->shm_busy) TRY(world->shm_move(world));
+    return started_move(world);
 }

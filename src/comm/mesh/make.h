@@ -1,6 +1,6 @@
 /* Creates and destroys a communicator. */
-#ifndef TRINE_COMM_GROUP_MAKE_H
-#define TRINE_COMM_GROUP_MAKE_H
+#ifndef TRINE_COMM_MESH_MAKE_H
+#define TRINE_COMM_MESH_MAKE_H
 
 #include "comm/group/group.h"
 
