@@ -101,10 +101,9 @@ static trine_status check_start_allowed(void *context, const program *p, int at)
 /* The n-th message that one side of a link starts must be the n-th of the other. */
 static trine_status check_link(const checker *c, const stage_state *s, const instr *i) {
     bool send = instr_sends((instr_kind)i->kind);
-    int edge = program_edge(s->p, i), micros = c->spec->micros;
-    REQUIRE(edge >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
+    int message = program_message(s->p, i), micros = c->spec->micros, edge = message / micros / 2;
+    REQUIRE(message >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
             send ? "send to" : "receive from");
-    int message = program_message(s->p, i);
     link_state *l = c->links[message / micros];
     int n = send ? l->sends++ : l->receives++, *first = &l->messages[n];
     if (n >= (send ? l->receives : l->sends)) *first = message;

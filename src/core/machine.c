@@ -6,32 +6,43 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static size_t buffers(const program *p) {
-    size_t count = 0;
-    for (int r = 0; r < RESOURCES; r++) count += (size_t)program_resource_count(p, (resource)r);
-    return count;
+static bool is_carried(int what) {
+    for (int k = 0; k < INSTR_KINDS; k++) {
+        const instr_row *row = instr_row_of((instr_kind)k);
+        if (row->queue.use == QUEUE_MESSAGE && (int)row->operands->what == what) return true;
+    }
+    return false;
 }
 
-static void place_pending(machine *m) {
-    machine_pending *next = m->pending;
-    for (int p = 0; p < m->spec->stages; p++)
+/* Places the pending messages of all stages from `next` on, if it is not NULL; returns their number. */
+static size_t place_pending(machine *m, machine_pending *next) {
+    size_t all = 0;
+    for (int p = 0; p < m->spec->stages; p++) {
+        machine_stage *s = &m->now[p];
+        s->room = 0;
         for (int r = 0; r < RESOURCES; r++) {
-            m->now[p].pending[r] = next;
-            next += program_resource_count(&m->stages[p], (resource)r);
+            if (!is_carried(r)) continue;
+            if (next) s->pending[r] = next + all + s->room;
+            s->room += program_resource_count(&m->stages[p], (resource)r);
         }
+        if (next) s->all = next + all;
+        all += (size_t)s->room;
+    }
+    return all;
 }
 
 trine_status machine_create(machine *m, const program *stages, unsigned waits) {
     const program_spec *s = stages->spec;
-    size_t messages = 2 * (size_t)spec_edges(s) * (size_t)s->micros, count = 0;
+    size_t messages = 2 * (size_t)spec_edges(s) * (size_t)s->micros;
     *m = (machine){.stages = stages, .spec = s, .waits = waits};
-    for (int p = 0; p < s->stages && (waits & MACHINE_BUFFERS); p++) count += buffers(&stages[p]);
     m->now = calloc((size_t)s->stages, sizeof *m->now);
     m->messages = calloc(messages + 1, sizeof *m->messages);
-    m->pending = calloc(count + 1, sizeof *m->pending);
-    CHECK(m->now && m->messages && m->pending, TRINE_ENOMEM, "no memory to step %d programs",
-          s->stages);
-    if (waits & MACHINE_BUFFERS) place_pending(m);
+    if (m->now && (waits & MACHINE_BUFFERS)) {
+        m->pending = calloc(place_pending(m, NULL) + 1, sizeof *m->pending);
+        place_pending(m, m->pending);
+    }
+    CHECK(m->now && m->messages && (m->pending || !(waits & MACHINE_BUFFERS)), TRINE_ENOMEM,
+          "no memory to step %d programs", s->stages);
     return TRINE_OK;
 }
 
@@ -58,24 +69,27 @@ static machine_side side_of(const instr *i) {
 
 /* Whether the peer has started the message as often. */
 static bool met(const machine_message *message, machine_side side, int number) {
-    return message->starts[MACHINE_SIDES - 1 - side] >= number;
+    return message->by[MACHINE_SIDES - 1 - side].starts >= number;
 }
 
 static bool done(const machine_pending *w) {
     return met(w->on, w->side, w->number);
 }
 
-static void start_message(machine *m, const program *p, int at) {
+static const machine_message *start_message(machine *m, const program *p, int at) {
     const instr *i = &p->code[at];
     machine_message *message = message_of(m, p, i);
     machine_side side = side_of(i);
-    message->at[side] = at;
-    message->starts[side]++;
-    if (!(m->waits & MACHINE_BUFFERS)) return;
+    int number = message->by[side].starts + 1;
+    message->by[side].starts = number;
+    message->by[side].stage = p->stage;
+    message->by[side].at = at;
+    if (!(m->waits & MACHINE_BUFFERS)) return message;
     operand cargo[INSTR_OPERANDS];
     program_operands(p, i, cargo);
     m->now[p->stage].pending[cargo->what][cargo->index] =
-        (machine_pending){message, side, message->starts[side], at, *cargo};
+        (machine_pending){message, side, number, at, *cargo};
+    return message;
 }
 
 void machine_take_back(machine *m, int stage) {
@@ -84,7 +98,7 @@ void machine_take_back(machine *m, int stage) {
     ASSERT(s->started && !(m->waits & MACHINE_BUFFERS));
     int first = program_group_first(p, s->at);
     for (int n = first; n <= s->at; n++)
-        message_of(m, p, &p->code[n])->starts[side_of(&p->code[n])]--;
+        message_of(m, p, &p->code[n])->by[side_of(&p->code[n])].starts--;
     s->at = first;
     s->came = s->started = false;
 }
@@ -94,16 +108,11 @@ void machine_take_back(machine *m, int stage) {
 /* A pending message that conflicts with one of the operands; NULL: none. */
 static machine_pending *conflict(const machine_stage *s, const operand *operands, int count) {
     for (const operand *o = operands; o < operands + count; o++)
-        for (int n = 0; n < o->count; n++) {
+        for (int n = 0; s->pending[o->what] && n < o->count; n++) {
             machine_pending *w = &s->pending[o->what][o->index + n];
             if (w->on && operand_conflicts(&w->cargo, o)) return w;
         }
     return NULL;
-}
-
-/* Collectives over several stages. */
-static bool joins(instr_kind kind) {
-    return kind == TIE || kind == NORM;
 }
 
 /* A stage that takes part in this TIE or NORM and has not come to its own; -1: all have. */
@@ -115,32 +124,33 @@ static int absent_partner(const machine *m, instr_kind kind) {
     return -1;
 }
 
-/* In one queue: a stage that has not started its own of the message at `end`, or of those of the message group that
- * ends there, and the message (*at); -1: all have. */
-static int absent_peer(const machine *m, const program *p, int end, int *at) {
-    if (program_group_last(p, end) != end) return -1;
-    for (int n = program_group_first(p, end); n <= end; n++) {
+/* In one queue: a stage that has not started its own of the message at which a stage is, or of those of the message
+ * group that ends there, and the message (*at); -1: all have. */
+static int absent_peer(const machine *m, const program *p, int *at) {
+    const machine_stage *s = &m->now[p->stage];
+    if (program_group_last(p, s->at) != s->at) return -1;
+    for (int n = program_group_first(p, s->at); n <= s->at; n++) {
+        const machine_message *message = n == s->at ? s->message : message_of(m, p, &p->code[n]);
         machine_side side = side_of(&p->code[n]);
-        const machine_message *message = message_of(m, p, &p->code[n]);
         *at = n;
-        if (!met(message, side, message->starts[side])) return program_peer(p, &p->code[n]);
+        if (!met(message, side, message->by[side].starts)) return program_peer(p, &p->code[n]);
     }
     return -1;
 }
 
-/* The same of any instruction that has started. */
-static int absent(const machine *m, const program *p, int here, int *at) {
-    instr_kind kind = (instr_kind)p->code[here].kind;
-    *at = here;
-    if (joins(kind)) return absent_partner(m, kind);
-    bool blocks = (m->waits & MACHINE_ONE_QUEUE) && instr_is_message(kind);
-    return blocks ? absent_peer(m, p, here, at) : -1;
+/* A stage for which the instruction that a stage has started waits, and the position of what waits (*at); -1: none. */
+static int absent(const machine *m, const program *p, int *at) {
+    const machine_stage *s = &m->now[p->stage];
+    instr_kind kind = (instr_kind)p->code[s->at].kind;
+    *at = s->at;
+    if (kind == TIE || kind == NORM) return absent_partner(m, kind);
+    return s->message && (m->waits & MACHINE_ONE_QUEUE) ? absent_peer(m, p, at) : -1;
 }
 
 int machine_awaited(const machine *m, int stage, int *at) {
     const program *p = &m->stages[stage];
     const machine_stage *s = &m->now[stage];
-    if (s->started) return absent(m, p, s->at, at);
+    if (s->started) return absent(m, p, at);
     if (!s->came) return -1;
     operand o[INSTR_OPERANDS];
     const machine_pending *w = conflict(s, o, program_operands(p, &p->code[s->at], o));
@@ -193,7 +203,7 @@ static trine_status start(machine *m, const machine_hook *h, const program *p) {
     if (!ready) return TRINE_OK;
     instr_kind kind = (instr_kind)p->code[s->at].kind;
     TRY(tell(h, h->starts, p, s->at));
-    if (instr_is_message(kind)) start_message(m, p, s->at);
+    s->message = instr_is_message(kind) ? start_message(m, p, s->at) : NULL;
     s->started = s->has_started[kind] = true;
     return TRINE_OK;
 }
@@ -206,9 +216,8 @@ static trine_status run_stage(machine *m, const machine_hook *h, const program *
         bool before = s->started;
         if (!before) TRY(start(m, h, p));
         *moved |= s->started != before;
-        if (!s->started || absent(m, p, s->at, &at) >= 0) return TRINE_OK;
-        bool pends = instr_is_message((instr_kind)p->code[s->at].kind);
-        if (!pends) TRY(tell(h, h->ends, p, s->at));
+        if (!s->started || absent(m, p, &at) >= 0) return TRINE_OK;
+        if (!s->message) TRY(tell(h, h->ends, p, s->at));
         s->at++;
         s->came = s->started = false;
         *moved = true;
@@ -218,11 +227,9 @@ static trine_status run_stage(machine *m, const machine_hook *h, const program *
 
 /* The messages that nobody has waited for. */
 static trine_status end_pending(machine *m, const machine_hook *h, const program *p) {
-    for (int r = 0; r < RESOURCES; r++)
-        for (int n = 0; n < program_resource_count(p, (resource)r); n++) {
-            machine_pending *w = &m->now[p->stage].pending[r][n];
-            if (w->on && done(w)) TRY(end(h, p, w));
-        }
+    const machine_stage *s = &m->now[p->stage];
+    for (machine_pending *w = s->all; w < s->all + s->room; w++)
+        if (w->on && done(w)) TRY(end(h, p, w));
     return TRINE_OK;
 }
 
@@ -232,8 +239,7 @@ trine_status machine_run(machine *m, const machine_hook *h) {
         moved = false;
         for (int p = 0; p < stages; p++) TRY(run_stage(m, h, &m->stages[p], &moved));
     }
-    bool ends = machine_all_ended(m) && (m->waits & MACHINE_BUFFERS);
-    for (int p = 0; p < stages && ends; p++) TRY(end_pending(m, h, &m->stages[p]));
+    for (int p = 0; p < stages && machine_all_ended(m); p++) TRY(end_pending(m, h, &m->stages[p]));
     return TRINE_OK;
 }
 
@@ -250,8 +256,8 @@ bool machine_all_ended(const machine *m) {
 }
 
 const machine_pending *machine_unmatched(const machine *m, int stage) {
-    for (int r = 0; r < RESOURCES; r++)
-        for (int n = 0; n < program_resource_count(&m->stages[stage], (resource)r); n++)
-            if (m->now[stage].pending[r][n].on) return &m->now[stage].pending[r][n];
+    const machine_stage *s = &m->now[stage];
+    for (const machine_pending *w = s->all; w < s->all + s->room; w++)
+        if (w->on) return w;
     return NULL;
 }

@@ -30,11 +30,13 @@ typedef enum {
     MACHINE_ONE_QUEUE = 2 /* at each message */
 } machine_waits;
 
-/* A message, by its identity (program_message). In a legal program each side starts it once. */
+/* A message, by its identity (program_message): how often each side has started it, once in a legal program, and
+ * where the last time. */
 typedef enum { MACHINE_SENDER, MACHINE_RECEIVER, MACHINE_SIDES } machine_side;
 typedef struct {
-    int starts[MACHINE_SIDES]; /* how often */
-    int at[MACHINE_SIDES];     /* the last position */
+    struct {
+        int starts, stage, at;
+    } by[MACHINE_SIDES];
 } machine_message;
 
 /* A message that a stage has started and that nobody has waited for yet. */
@@ -47,9 +49,12 @@ typedef struct {
 
 typedef struct {
     int at;                     /* the position; p->count: ended */
-    bool came, started;         /* the events of this instruction that have happened */
+    bool came, started;         /* the events of its instruction that have happened */
+    const machine_message *message; /* what it has started there; NULL: it is no message */
     bool has_started[INSTR_KINDS];
-    machine_pending *pending[RESOURCES]; /* by buffer */
+    machine_pending *all; /* (room), */
+    int room;
+    machine_pending *pending[RESOURCES]; /* parts of it, by buffer; NULL: no message carries what is in these */
 } machine_stage;
 
 typedef struct {

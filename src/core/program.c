@@ -96,9 +96,8 @@ int program_peer(const program *p, const instr *message) {
 
 int program_message(const program *p, const instr *message) {
     int edge = program_edge(p, message);
-    ASSERT(edge >= 0);
     bool acts = instr_carries_acts((instr_kind)message->kind);
-    return (2 * edge + !acts) * p->spec->micros + message->micro;
+    return edge < 0 ? -1 : (2 * edge + !acts) * p->spec->micros + message->micro;
 }
 
 static trine_group back_lane(trine_group lane) {

@@ -58,8 +58,9 @@ static trine_status ends(void *context, const program *p, int at) {
     const instr *i = &p->code[at];
     if (!instr_is_message((instr_kind)i->kind)) return TRINE_OK;
     const machine_message *message = machine_message_of(&w->m, p, i);
-    int peer = program_peer(p, i), side = !instr_sends((instr_kind)i->kind);
-    pp_time *own = &w->out->at[p->stage][at], *other = &w->out->at[peer][message->at[!side]];
+    int peer = instr_sends((instr_kind)i->kind) ? MACHINE_RECEIVER : MACHINE_SENDER;
+    pp_time *own = &w->out->at[p->stage][at];
+    const pp_time *other = &w->out->at[message->by[peer].stage][message->by[peer].at];
     own->end = fmax(own->start, other->start);
     own->end_order = own->start_order > other->start_order ? own->start_order : other->start_order;
     w->clock[p->stage] = fmax(w->clock[p->stage], own->end);
