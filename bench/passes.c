@@ -43,7 +43,8 @@ static void executed(void *context, const program *p, int at) {
 }
 
 void pass_clock_init(pass_clock *c) {
-    *c = (pass_clock){.observer = {.context = c, .waited = waited, .executed = executed}};
+    *c = (pass_clock){
+        .observer = {.context = c, .on = {[EXEC_WAITED] = waited, [EXEC_EXECUTED] = executed}}};
 }
 
 void pass_clock_step(pass_clock *c) {

@@ -161,7 +161,7 @@ static trine_status cycle(const machine *m) {
     char text[3072], where[INSTR_TEXT + 32];
     int at, stuck = machine_stuck(m), first = stuck, next = stuck;
     size_t used = 0;
-    while (!machine_ended(m, next = machine_awaited(m, next, &at)) && next != stuck)
+    while (!machine_ended(m, next = machine_awaited(m, next, NULL)) && next != stuck)
         if (next < first) first = next;
     int p = first;
     do {

@@ -14,35 +14,29 @@ static bool is_carried(int what) {
     return false;
 }
 
-/* Places the pending messages of all stages from `next` on, if it is not NULL; returns their number. */
-static size_t place_pending(machine *m, machine_pending *next) {
-    size_t all = 0;
-    for (int p = 0; p < m->spec->stages; p++) {
-        machine_stage *s = &m->now[p];
-        s->room = 0;
-        for (int r = 0; r < RESOURCES; r++) {
-            if (!is_carried(r)) continue;
-            if (next) s->pending[r] = next + all + s->room;
-            s->room += program_resource_count(&m->stages[p], (resource)r);
-        }
-        if (next) s->all = next + all;
-        all += (size_t)s->room;
-    }
-    return all;
+/* The number of a resource's buffers on which messages can be pending. */
+static int room(const machine *m, int stage, int what) {
+    bool some = (m->waits & MACHINE_BUFFERS) && is_carried(what);
+    return some ? program_resource_count(&m->stages[stage], (resource)what) : 0;
 }
 
 trine_status machine_create(machine *m, const program *stages, unsigned waits) {
     const program_spec *s = stages->spec;
-    size_t messages = 2 * (size_t)spec_edges(s) * (size_t)s->micros;
+    size_t messages = 2 * (size_t)spec_edges(s) * (size_t)s->micros, count = 0;
     *m = (machine){.stages = stages, .spec = s, .waits = waits};
-    m->now = calloc((size_t)s->stages, sizeof *m->now);
+    for (int n = 0; n < s->stages * RESOURCES; n++)
+        count += (size_t)room(m, n / RESOURCES, n % RESOURCES);
+    m->now = calloc((size_t)s->stages + 1, sizeof *m->now);
     m->messages = calloc(messages + 1, sizeof *m->messages);
-    if (m->now && (waits & MACHINE_BUFFERS)) {
-        m->pending = calloc(place_pending(m, NULL) + 1, sizeof *m->pending);
-        place_pending(m, m->pending);
+    m->pending = calloc(count + 1, sizeof *m->pending);
+    CHECK(m->now && m->messages && m->pending, TRINE_ENOMEM, "no memory to step %d programs",
+          s->stages);
+    machine_pending *next = m->pending;
+    for (int p = 0; p <= s->stages; p++) {
+        m->now[p].all = next;
+        for (int r = 0; r < RESOURCES && p < s->stages; next += room(m, p, r++))
+            m->now[p].pending[r] = room(m, p, r) ? next : NULL;
     }
-    CHECK(m->now && m->messages && (m->pending || !(waits & MACHINE_BUFFERS)), TRINE_ENOMEM,
-          "no memory to step %d programs", s->stages);
     return TRINE_OK;
 }
 
@@ -55,12 +49,8 @@ void machine_destroy(machine *m) {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static machine_message *message_of(const machine *m, const program *p, const instr *i) {
+machine_message *machine_message_of(const machine *m, const program *p, const instr *i) {
     return &m->messages[program_message(p, i)];
-}
-
-const machine_message *machine_message_of(const machine *m, const program *p, const instr *i) {
-    return message_of(m, p, i);
 }
 
 static machine_side side_of(const instr *i) {
@@ -68,27 +58,22 @@ static machine_side side_of(const instr *i) {
 }
 
 /* Whether the peer has started the message as often. */
-static bool met(const machine_message *message, machine_side side, int number) {
-    return message->by[MACHINE_SIDES - 1 - side].starts >= number;
-}
-
-static bool done(const machine_pending *w) {
-    return met(w->on, w->side, w->number);
+static bool met(const machine_message *message, machine_side side) {
+    return message->by[MACHINE_SIDES - 1 - side].starts >= message->by[side].starts;
 }
 
 static const machine_message *start_message(machine *m, const program *p, int at) {
     const instr *i = &p->code[at];
-    machine_message *message = message_of(m, p, i);
+    machine_message *message = machine_message_of(m, p, i);
     machine_side side = side_of(i);
-    int number = message->by[side].starts + 1;
-    message->by[side].starts = number;
+    message->by[side].starts++;
     message->by[side].stage = p->stage;
     message->by[side].at = at;
     if (!(m->waits & MACHINE_BUFFERS)) return message;
     operand cargo[INSTR_OPERANDS];
     program_operands(p, i, cargo);
     m->now[p->stage].pending[cargo->what][cargo->index] =
-        (machine_pending){message, side, number, at, *cargo};
+        (machine_pending){message, side, at, *cargo};
     return message;
 }
 
@@ -98,7 +83,7 @@ void machine_take_back(machine *m, int stage) {
     ASSERT(s->started && !(m->waits & MACHINE_BUFFERS));
     int first = program_group_first(p, s->at);
     for (int n = first; n <= s->at; n++)
-        message_of(m, p, &p->code[n])->by[side_of(&p->code[n])].starts--;
+        machine_message_of(m, p, &p->code[n])->by[side_of(&p->code[n])].starts--;
     s->at = first;
     s->came = s->started = false;
 }
@@ -130,10 +115,11 @@ static int absent_peer(const machine *m, const program *p, int *at) {
     const machine_stage *s = &m->now[p->stage];
     if (program_group_last(p, s->at) != s->at) return -1;
     for (int n = program_group_first(p, s->at); n <= s->at; n++) {
-        const machine_message *message = n == s->at ? s->message : message_of(m, p, &p->code[n]);
+        const machine_message *message =
+            n == s->at ? s->message : machine_message_of(m, p, &p->code[n]);
         machine_side side = side_of(&p->code[n]);
-        *at = n;
-        if (!met(message, side, message->by[side].starts)) return program_peer(p, &p->code[n]);
+        if (at) *at = n;
+        if (!met(message, side)) return program_peer(p, &p->code[n]);
     }
     return -1;
 }
@@ -142,7 +128,7 @@ static int absent_peer(const machine *m, const program *p, int *at) {
 static int absent(const machine *m, const program *p, int *at) {
     const machine_stage *s = &m->now[p->stage];
     instr_kind kind = (instr_kind)p->code[s->at].kind;
-    *at = s->at;
+    if (at) *at = s->at;
     if (kind == TIE || kind == NORM) return absent_partner(m, kind);
     return s->message && (m->waits & MACHINE_ONE_QUEUE) ? absent_peer(m, p, at) : -1;
 }
@@ -154,15 +140,15 @@ int machine_awaited(const machine *m, int stage, int *at) {
     if (!s->came) return -1;
     operand o[INSTR_OPERANDS];
     const machine_pending *w = conflict(s, o, program_operands(p, &p->code[s->at], o));
-    *at = w->at;
+    if (at) *at = w->at;
     return program_peer(p, &p->code[w->at]);
 }
 
 int machine_stuck(const machine *m) {
-    int at, p = 0;
+    int p = 0;
     while (machine_ended(m, p)) p++;
     for (int n = 0; n < m->spec->stages; n++) {
-        int next = machine_awaited(m, p, &at);
+        int next = machine_awaited(m, p, NULL);
         ASSERT(next >= 0 && next < m->spec->stages);
         if (machine_ended(m, next)) return p;
         p = next;
@@ -188,7 +174,7 @@ static trine_status wait_for_operands(machine *m, const machine_hook *h, const p
     operand o[INSTR_OPERANDS];
     int count = program_operands(p, &p->code[s->at], o);
     machine_pending *w;
-    while ((w = conflict(s, o, count)) && done(w)) TRY(end(h, p, w));
+    while ((w = conflict(s, o, count)) && met(w->on, w->side)) TRY(end(h, p, w));
     *ready = !w;
     return TRINE_OK;
 }
@@ -212,11 +198,10 @@ static trine_status start(machine *m, const machine_hook *h, const program *p) {
 static trine_status run_stage(machine *m, const machine_hook *h, const program *p, bool *moved) {
     machine_stage *s = &m->now[p->stage];
     while (s->at < p->count) {
-        int at;
         bool before = s->started;
         if (!before) TRY(start(m, h, p));
         *moved |= s->started != before;
-        if (!s->started || absent(m, p, &at) >= 0) return TRINE_OK;
+        if (!s->started || absent(m, p, NULL) >= 0) return TRINE_OK;
         if (!s->message) TRY(tell(h, h->ends, p, s->at));
         s->at++;
         s->came = s->started = false;
@@ -228,8 +213,8 @@ static trine_status run_stage(machine *m, const machine_hook *h, const program *
 /* The messages that nobody has waited for. */
 static trine_status end_pending(machine *m, const machine_hook *h, const program *p) {
     const machine_stage *s = &m->now[p->stage];
-    for (machine_pending *w = s->all; w < s->all + s->room; w++)
-        if (w->on && done(w)) TRY(end(h, p, w));
+    for (machine_pending *w = s->all; w < s[1].all; w++)
+        if (w->on && met(w->on, w->side)) TRY(end(h, p, w));
     return TRINE_OK;
 }
 
@@ -257,7 +242,7 @@ bool machine_all_ended(const machine *m) {
 
 const machine_pending *machine_unmatched(const machine *m, int stage) {
     const machine_stage *s = &m->now[stage];
-    for (const machine_pending *w = s->all; w < s->all + s->room; w++)
+    for (const machine_pending *w = s->all; w < s[1].all; w++)
         if (w->on) return w;
     return NULL;
 }

@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     const machine_message *on; /* NULL: none */
     machine_side side;
-    int number, at; /* which of the side's starts, and its position */
+    int at; /* its position */
     operand cargo;
 } machine_pending;
 
@@ -52,16 +52,15 @@ typedef struct {
     bool came, started;         /* the events of its instruction that have happened */
     const machine_message *message; /* what it has started there; NULL: it is no message */
     bool has_started[INSTR_KINDS];
-    machine_pending *all; /* (room), */
-    int room;
-    machine_pending *pending[RESOURCES]; /* parts of it, by buffer; NULL: no message carries what is in these */
+    machine_pending *all; /* up to that of the next stage; parts of it, by buffer: */
+    machine_pending *pending[RESOURCES]; /* NULL: no message carries what is in these */
 } machine_stage;
 
 typedef struct {
     const program *stages; /* not owned; what lies behind the positions may change between two calls of machine_run */
     const program_spec *spec;
     unsigned waits;
-    machine_stage *now; /* (stages) */
+    machine_stage *now; /* (stages + 1) */
     machine_message *messages;
     machine_pending *pending; /* of all stages */
 } machine;
@@ -76,8 +75,8 @@ trine_status machine_run(machine *m, const machine_hook *hook);
 
 bool machine_ended(const machine *m, int stage);
 bool machine_all_ended(const machine *m);
-/* The stage that a stage waits for and *at, the position of its instruction that waits for it: the one at which it is,
- * or a message started before. -1: it need not wait. */
+/* The stage that a stage waits for and *at (unless NULL), the position of its instruction that waits for it: the one
+ * at which it is, or a message started before. -1: it need not wait. */
 int machine_awaited(const machine *m, int stage, int *at);
 /* A stage of a cycle of stages that wait for each other, or one that waits for a stage that has ended. Some stage must
  * not have ended, and none be able to go on. */
@@ -85,7 +84,7 @@ int machine_stuck(const machine *m);
 /* A message of an ended stage that its peer has not started; NULL: none. */
 const machine_pending *machine_unmatched(const machine *m, int stage);
 /* The message of an instruction, which must have an edge. */
-const machine_message *machine_message_of(const machine *m, const program *p, const instr *i);
+machine_message *machine_message_of(const machine *m, const program *p, const instr *i);
 
 /* Takes back the start of the message or message group at which a stage waits: it comes to it again, whatever stands
  * there then. Only without MACHINE_BUFFERS. */

@@ -26,8 +26,7 @@ typedef struct {
 
 /* The stage for which a blocked stage waits. */
 static int awaited(const queues *q, int stage) {
-    int at;
-    return machine_awaited(&q->m, stage, &at);
+    return machine_awaited(&q->m, stage, NULL);
 }
 
 /* The message that blocks a stage. */

@@ -73,19 +73,9 @@ static void note(const exec *e, trine_world *world) {
     comm_instruction(world, e->at, e->run.program->count, words);
 }
 
-static void waited(const exec *e) {
+static void tell(const exec *e, exec_events event) {
     for (const exec_observer *o = e->observers; o; o = o->next)
-        if (o->waited) o->waited(o->context, e->run.program, e->at);
-}
-
-static void executed(const exec *e) {
-    for (const exec_observer *o = e->observers; o; o = o->next)
-        if (o->executed) o->executed(o->context, e->run.program, e->at);
-}
-
-static void progressed(const exec *e) {
-    for (const exec_observer *o = e->observers; o; o = o->next)
-        if (o->progressed) o->progressed(o->context, e->run.program, e->at);
+        if (o->on[event]) o->on[event](o->context, e->run.program, e->at);
 }
 
 /* Between instructions, and never inside a message group. */
@@ -93,7 +83,7 @@ static trine_status progress(const exec *e, trine_world *world) {
     bool reducing = comm_reducing(world);
     if (program_group_first(e->run.program, e->at) != e->at) return TRINE_OK;
     TRY(comm_progress(world));
-    if (reducing) progressed(e);
+    if (reducing) tell(e, EXEC_PROGRESSED);
     return TRINE_OK;
 }
 
@@ -106,16 +96,16 @@ static trine_status run_program(exec *e, trine_world *world) {
         note(e, world);
         TRY(progress(e, world));
         TRY(wait_for_group(e));
-        waited(e);
+        tell(e, EXEC_WAITED);
         TRY(execute_in_group(e, i));
-        executed(e);
+        tell(e, EXEC_EXECUTED);
         if (!e->serial || program_group_last(p, e->at) != e->at) continue;
         TRY(step_drain(&e->run, false));
-        waited(e);
+        tell(e, EXEC_WAITED);
     }
     TRY(step_drain(&e->run, true));
-    waited(e);
-    executed(e);
+    tell(e, EXEC_WAITED);
+    tell(e, EXEC_EXECUTED);
     return TRINE_OK;
 }
 

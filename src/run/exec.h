@@ -12,12 +12,16 @@
  * program. */
 typedef void (*exec_event)(void *context, const program *p, int at);
 
-/* Watches what runs. Each event may be NULL. */
+typedef enum {
+    EXEC_PROGRESSED, /* reductions have progressed, before the instruction */
+    EXEC_WAITED,     /* it has waited for its operands; with --serial also for what it has started */
+    EXEC_EXECUTED,
+    EXEC_EVENTS
+} exec_events;
+
 typedef struct exec_observer {
     void *context;
-    exec_event progressed; /* reductions have, before the instruction */
-    exec_event waited;     /* it has waited for its operands; with --serial also for what it has started */
-    exec_event executed;   /* it has run */
+    exec_event on[EXEC_EVENTS]; /* each may be NULL */
     struct exec_observer *next; /* exec_attach's */
 } exec_observer;
 
