@@ -46,8 +46,10 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
 static trine_status run_step(trine_trainer *t, step_io *step) {
     const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
     if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
-    exec_observer observer = {
-        t->profile, {profile_progressed, profile_waited, profile_executed}, NULL};
+    exec_observer observer = {.context = t->profile,
+                              .on = {[EXEC_PROGRESSED] = profile_progressed,
+                                     [EXEC_WAITED] = profile_waited,
+                                     [EXEC_EXECUTED] = profile_executed}};
     exec_use_device(&t->interpreter, &t->profile->ops.device);
     exec_attach(&t->interpreter, &observer);
     trine_status status = exec_run(&t->interpreter, p, step);
