@@ -35,8 +35,9 @@ static trine_status run_steps(trine_trainer *t, int count, alternate_answer *a) 
 }
 
 static trine_status run_measured(trine_trainer *t, int count, alternate_answer *a) {
-    pass_clock clock = {0};
-    exec_measure(&t->interpreter, t->dev, pass_clock_observe(&clock, &t->interpreter));
+    pass_clock clock;
+    pass_clock_init(&clock);
+    exec_attach(&t->interpreter, &clock.observer);
     double start = bench_now();
     for (int i = 0; i < count; i++) {
         trine_metrics metrics;
@@ -45,7 +46,7 @@ static trine_status run_measured(trine_trainer *t, int count, alternate_answer *
     }
     a->value[0] = bench_now() - start;
     a->passes = pass_clock_means(&clock);
-    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    exec_detach(&t->interpreter, &clock.observer);
     return TRINE_OK;
 }
 
@@ -62,13 +63,13 @@ static trine_status run_asleep(trine_trainer *t, const double seconds[SLEEPS],
     sleep_device_init(&asleep, t->dev, seconds);
     a->value[3] = hurry();
     TRY(trine_barrier(trine_mesh_group(t->mesh, TRINE_WORLD)));
-    exec_measure(&t->interpreter, &asleep.device, (exec_observer){0});
+    exec_use_device(&t->interpreter, &asleep.device);
     double start = bench_now();
     TRY(trine_trainer_step(t, &metrics));
     a->value[0] = bench_now() - start;
     a->value[1] = sleep_device_busy(&asleep);
     a->value[2] = (double)t->memory.used;
-    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    exec_use_device(&t->interpreter, t->dev);
     return TRINE_OK;
 }
 

@@ -186,9 +186,9 @@ static trine_status marked_step(bench_gpu_run *s, device_profile *p) {
     bench_gpu_result *x = s->result;
     trine_trainer *t = s->trainer;
     trine_status status = spans_begin(p->spans);
-    exec_measure(&t->interpreter, &p->device, (exec_observer){0});
+    exec_use_device(&t->interpreter, &p->device);
     if (status == TRINE_OK) status = timed_step(s, &x->marked_seconds);
-    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    exec_use_device(&t->interpreter, t->dev);
     if (status == TRINE_OK) status = spans_end(p->spans, &x->spans);
     return status;
 }

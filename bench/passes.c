@@ -24,26 +24,27 @@ static pass_kind kind_of(int kind) {
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-static void waited(void *context, int kind) {
-    (void)kind;
+static void waited(void *context, const program *p, int at) {
+    (void)p, (void)at;
     ((pass_clock *)context)->since = clock_ns();
 }
 
-static void executed(void *context, int kind) {
+static void executed(void *context, const program *p, int at) {
     pass_clock *c = context;
-    const program *p = c->interpreter->run.program;
-    pass_kind k = kind_of(kind);
     uint64_t ns = clock_ns() - c->since;
-    if (kind == UPDATE) c->update += ns;
+    if (at == p->count) return;
+    const instr *i = &p->code[at];
+    pass_kind k = kind_of(i->kind);
+    if (i->kind == UPDATE) c->update += ns;
     if (k == PASS_KINDS) return;
-    pass_role role = pass_role_of(p->spec, p->code[c->interpreter->at].unit);
+    pass_role role = pass_role_of(p->spec, i->unit);
     c->ns[role][k] += ns;
     c->calls[role][k]++;
 }
 
-exec_observer pass_clock_observe(pass_clock *c, const exec *e) {
-    c->interpreter = e;
-    return (exec_observer){.context = c, .waited = waited, .executed = executed};
+void pass_clock_init(pass_clock *c) {
+    *c = (pass_clock){
+        .observer = {.context = c, .on = {[EXEC_WAITED] = waited, [EXEC_EXECUTED] = executed}}};
 }
 
 void pass_clock_step(pass_clock *c) {

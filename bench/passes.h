@@ -17,15 +17,15 @@ typedef struct {
 
 /* Adds up times while an interpreter runs. */
 typedef struct {
-    const exec *interpreter; /* not owned */
+    exec_observer observer; /* to attach */
     uint64_t since;
     uint64_t ns[PASS_ROLES][PASS_KINDS], calls[PASS_ROLES][PASS_KINDS];
     uint64_t update;
     int steps;
 } pass_clock;
 
-/* An observer that measures the instructions of `e` into *c, which must be zero at first and outlive it. */
-exec_observer pass_clock_observe(pass_clock *c, const exec *e);
+/* Sets all to zero; then c->observer measures into *c. */
+void pass_clock_init(pass_clock *c);
 /* Call after each step. */
 void pass_clock_step(pass_clock *c);
 /* Means over the calls, and over the steps. Pure. */

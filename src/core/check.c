@@ -4,43 +4,47 @@
 
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/machine.h"
+
+/* A directed link between two stages (link_of). Of the two sides, the first to start its n-th message writes which one
+ * that is (program_message), the other one compares. */
+typedef struct {
+    int *messages;
+    int sends, receives;
+} link_state;
 
 typedef struct {
     const program_spec *spec;
     stage_state *stages;
-    link_state
-        *links;    /* (2 edges): activations and gradients of an edge, each if its link's first */
-    void **memory; /* all allocations */
+    link_state **links; /* (2 edges): of an edge's activations, of its gradients */
+    void **memory;      /* all allocations */
     int allocations, capacity;
-} simulation;
+} checker;
 
-/* ---- Memory of a simulation ---- */
+/* ---- Memory ---- */
 
-static void *take(simulation *sim, size_t count, size_t size) {
-    if (sim->allocations == sim->capacity) {
-        int capacity = 2 * sim->capacity + 64;
-        void **list = realloc(sim->memory, (size_t)capacity * sizeof *list);
+static void *take(checker *c, size_t count, size_t size) {
+    if (c->allocations == c->capacity) {
+        int capacity = 2 * c->capacity + 64;
+        void **list = realloc(c->memory, (size_t)capacity * sizeof *list);
         if (!list) return NULL;
-        sim->memory = list;
-        sim->capacity = capacity;
+        c->memory = list;
+        c->capacity = capacity;
     }
     void *memory = calloc(count ? count : 1, size);
-    if (memory) sim->memory[sim->allocations++] = memory;
+    if (memory) c->memory[c->allocations++] = memory;
     return memory;
 }
 
-static bool setup_stage(simulation *sim, stage_state *s, const program *p) {
+static bool setup_stage(checker *c, stage_state *s, const program *p) {
     s->p = p;
-    bool ok = (s->slots = take(sim, (size_t)p->slots, sizeof *s->slots)) &&
-              (s->streams = take(sim, (size_t)p->streams, sizeof *s->streams)) &&
-              (s->units = take(sim, (size_t)p->spec->units, sizeof *s->units)) &&
-              (s->keeps = take(sim, (size_t)p->keeps, sizeof *s->keeps));
-    for (int c = 0; ok && c < CLASSES; c++)
-        ok = (s->gathers[c] = take(sim, (size_t)p->gathers[c], sizeof *s->gathers[c])) &&
-             (s->reduces[c] = take(sim, (size_t)p->reduces[c], sizeof *s->reduces[c]));
-    for (int r = 0; ok && r < RESOURCES; r++)
-        ok = (s->waits[r] =
-                  take(sim, (size_t)program_resource_count(p, (resource)r), sizeof *s->waits[r]));
+    bool ok = (s->slots = take(c, (size_t)p->slots, sizeof *s->slots)) &&
+              (s->streams = take(c, (size_t)p->streams, sizeof *s->streams)) &&
+              (s->units = take(c, (size_t)p->spec->units, sizeof *s->units)) &&
+              (s->keeps = take(c, (size_t)p->keeps, sizeof *s->keeps));
+    for (int k = 0; ok && k < CLASSES; k++)
+        ok = (s->gathers[k] = take(c, (size_t)p->gathers[k], sizeof *s->gathers[k])) &&
+             (s->reduces[k] = take(c, (size_t)p->reduces[k], sizeof *s->reduces[k]));
     for (int i = 0; ok && i < p->slots; i++) s->slots[i].micro = -1;
     for (int i = 0; ok && i < p->streams; i++) s->streams[i].micro = -1;
     return ok;
@@ -64,242 +68,137 @@ static int link_of(const program_spec *spec, int n) {
     return first;
 }
 
-static bool setup(simulation *sim, const program *stages) {
-    int edges = spec_edges(sim->spec);
-    bool ok = (sim->stages = take(sim, (size_t)sim->spec->stages, sizeof *sim->stages)) &&
-              (sim->links = take(sim, 2 * (size_t)edges, sizeof *sim->links));
-    for (int e = 0; ok && e < 2 * edges; e++) {
-        spec_edge at = spec_edge_of(sim->spec, e / 2);
+static bool setup_links(checker *c, const program *stages) {
+    int links = 2 * spec_edges(c->spec);
+    bool ok = (c->links = take(c, (size_t)links, sizeof *c->links));
+    for (int n = 0; ok && n < links; n++) {
+        spec_edge at = spec_edge_of(c->spec, n / 2);
         size_t room = (size_t)stages[at.from].count + (size_t)stages[at.to].count;
-        if (link_of(sim->spec, e) != e) continue;
-        ok = (sim->links[e].sent = take(sim, room, sizeof(posted))) &&
-             (sim->links[e].received = take(sim, room, sizeof(posted)));
+        int first = link_of(c->spec, n);
+        if (first == n)
+            ok = (c->links[n] = take(c, 1, sizeof(link_state))) &&
+                 (c->links[n]->messages = take(c, room, sizeof(int)));
+        c->links[n] = c->links[first];
     }
-    for (int p = 0; ok && p < sim->spec->stages; p++)
-        ok = setup_stage(sim, &sim->stages[p], &stages[p]);
     return ok;
 }
 
-/* ---- Messages and waits ---- */
-
-static bool pending_done(const pending *w) {
-    return w->ordinal < (w->from_sender ? w->link->receives : w->link->sends);
+static bool setup(checker *c, const program *stages) {
+    bool ok =
+        setup_links(c, stages) && (c->stages = take(c, (size_t)c->spec->stages, sizeof *c->stages));
+    for (int p = 0; ok && p < c->spec->stages; p++) ok = setup_stage(c, &c->stages[p], &stages[p]);
+    return ok;
 }
 
-/* Whether instruction i may start: no pending message on its operands conflicts with it. Gathers and reductions are
- * pending, too, but only on ranks of this stage, which run the same program and so start the same ones first. */
-static bool operands_ready(const stage_state *s, const instr *i) {
-    operand operands[INSTR_OPERANDS];
-    int count = program_operands(s->p, i, operands);
-    for (int o = 0; o < count; o++)
-        for (int n = 0; n < operands[o].count; n++) {
-            pending *w = &s->waits[operands[o].what][operands[o].index + n];
-            if (!w->active || !(w->write || operands[o].write)) continue;
-            if (!pending_done(w)) return false;
-            w->active = false;
-        }
-    return true;
+/* ---- The hook: at each instruction ---- */
+
+static trine_status check_start_allowed(void *context, const program *p, int at) {
+    stage_state *s = &((checker *)context)->stages[p->stage];
+    s->at = at;
+    return check_fields(s, &p->code[at]);
 }
 
-/* Starts a message; it completes when the peer stage has started its own. */
-static trine_status post(simulation *sim, stage_state *s, const instr *i) {
-    instr_kind kind = (instr_kind)i->kind;
-    bool send = instr_sends(kind);
-    int edge = program_edge(s->p, i);
-    REQUIRE(edge >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
+/* The n-th message that one side of a link starts must be the n-th of the other. */
+static trine_status check_link(const checker *c, const stage_state *s, const instr *i) {
+    bool send = instr_sends((instr_kind)i->kind);
+    int message = program_message(s->p, i), micros = c->spec->micros, edge = message / micros / 2;
+    REQUIRE(message >= 0, "chunk %d has no other stage to %s", program_chunk(s->p, i),
             send ? "send to" : "receive from");
-    link_state *l = &sim->links[link_of(sim->spec, 2 * edge + !instr_carries_acts(kind))];
-    int ordinal = send ? l->sends++ : l->receives++;
-    (send ? l->sent : l->received)[ordinal] = (posted){edge, i->micro};
-    if (ordinal < (send ? l->receives : l->sends)) {
-        posted other = (send ? l->received : l->sent)[ordinal];
-        REQUIRE(other.edge == edge,
-                "message %d of this link belongs to edge %d here, but to edge %d on stage %d",
-                ordinal, edge, other.edge, program_peer(s->p, i));
-        REQUIRE(
-            other.micro == i->micro,
+    link_state *l = c->links[message / micros];
+    int n = send ? l->sends++ : l->receives++, *first = &l->messages[n];
+    if (n >= (send ? l->receives : l->sends)) *first = message;
+    REQUIRE(*first / micros / 2 == edge,
+            "message %d of this link belongs to edge %d here, but to edge %d on stage %d", n, edge,
+            *first / micros / 2, program_peer(s->p, i));
+    REQUIRE(*first == message,
             "message %d of this edge carries micro-batch %d here, but micro-batch %d on stage %d",
-            ordinal, i->micro, other.micro, program_peer(s->p, i));
-    }
-    operand cargo[INSTR_OPERANDS];
-    program_operands(s->p, i, cargo);
-    s->waits[cargo->what][cargo->index] = (pending){true, cargo->write, l, ordinal, send};
+            n, i->micro, *first % micros, program_peer(s->p, i));
     return TRINE_OK;
 }
 
-/* ---- Running ---- */
-
-/* Collectives over several stages: they block until all these stages have arrived. */
-static bool meets(instr_kind kind) {
-    return kind == TIE || kind == NORM;
-}
-
-/* A stage that takes part in this TIE or NORM and has not arrived; -1: all have. */
-static int absent_partner(const simulation *sim, instr_kind kind) {
-    for (int p = 0; p < sim->spec->stages; p++) {
-        const stage_state *o = &sim->stages[p];
-        bool partner = kind == NORM || spec_tied_unit(sim->spec, p) >= 0;
-        if (partner && !(kind == NORM ? o->norms : o->ties)) return p;
-    }
-    return -1;
-}
-
-/* One queue blocks at a message, or at the end of a message group, until the peer of each message has started
- * its own, in any order. Returns a stage that has not, and the message (*at) that waits for it; -1: all have. */
-static int absent_peer(const stage_state *s, int *at) {
-    const program *p = s->p;
-    if (program_group_last(p, s->at) != s->at) return -1;
-    for (int n = program_group_first(p, s->at); n <= s->at; n++) {
-        operand o[INSTR_OPERANDS];
-        program_operands(p, &p->code[n], o);
-        if (pending_done(&s->waits[o->what][o->index])) continue;
-        *at = n;
-        return program_peer(p, &p->code[n]);
-    }
-    return -1;
-}
-
-/* A stage that s waits for at its current instruction; -1: none. */
-static int absent(const simulation *sim, const stage_state *s, int *at) {
-    instr_kind kind = (instr_kind)s->p->code[s->at].kind;
-    *at = s->at;
-    if (meets(kind)) return absent_partner(sim, kind);
-    bool blocks = sim->spec->queue == ONE_QUEUE && instr_is_message(kind);
-    return blocks ? absent_peer(s, at) : -1;
-}
-
-/* Runs one instruction if it need not wait; *done says whether it ran. */
-static trine_status step(simulation *sim, stage_state *s, bool *done) {
-    const instr *i = &s->p->code[s->at];
-    instr_kind kind = (instr_kind)i->kind;
-    int at;
-    *done = false;
-    if (!s->arrived) {
-        TRY(check_fields(s, i));
-        if (!operands_ready(s, i)) {
-            REQUIRE(sim->spec->queue != ONE_QUEUE,
-                    "uses the buffer of another message of its message group");
-            return TRINE_OK;
-        }
-        TRY(check_rules(s, i));
-        if (instr_is_message(kind)) TRY(post(sim, s, i));
-    }
-    s->arrived = absent(sim, s, &at) >= 0;
-    *done = !s->arrived;
-    return TRINE_OK;
-}
-
-/* Runs a stage until it waits or ends; *moved becomes true if it ran an instruction. */
-static trine_status run_stage(simulation *sim, stage_state *s, bool *moved) {
-    while (s->at < s->p->count) {
-        bool done;
-        TRY(step(sim, s, &done));
-        if (!done) return TRINE_OK;
-        s->at++;
-        *moved = true;
-    }
-    return TRINE_OK;
+static trine_status check_start(void *context, const program *p, int at) {
+    checker *c = context;
+    stage_state *s = &c->stages[p->stage];
+    const instr *i = &p->code[at];
+    TRY(check_rules(s, i));
+    return instr_is_message((instr_kind)i->kind) ? check_link(c, s, i) : TRINE_OK;
 }
 
 /* ---- The end ---- */
 
-static trine_status check_end(const stage_state *s) {
+static trine_status check_end(const machine *m, stage_state *s) {
+    s->at = s->p->count;
     TRY(check_stage_end(s));
-    for (int r = 0; r < RESOURCES; r++)
-        for (int n = 0; n < program_resource_count(s->p, (resource)r); n++)
-            REQUIRE(!s->waits[r][n].active || pending_done(&s->waits[r][n]),
-                    "a %s has no matching %s on the neighbouring stage",
-                    s->waits[r][n].write ? "receive" : "send",
-                    s->waits[r][n].write ? "send" : "receive");
+    const machine_pending *w = machine_unmatched(m, s->p->stage);
+    REQUIRE(!w, "a %s has no matching %s on the neighbouring stage",
+            w->cargo.write ? "receive" : "send", w->cargo.write ? "send" : "receive");
     return TRINE_OK;
 }
 
+/* "instruction 9 (SEND_ACT m1 s1 g0)" */
+static const char *place(const program *p, int at, char text[INSTR_TEXT + 32]) {
+    char what[INSTR_TEXT];
+    snprintf(text, INSTR_TEXT + 32, "end of program");
+    if (at == p->count) return text;
+    instr_print(&p->code[at], what, sizeof what);
+    snprintf(text, INSTR_TEXT + 32, "instruction %d (%s)", at, what);
+    return text;
+}
+
 /* No stage can continue and not all have ended: reports the position of each. */
-static trine_status deadlock(const simulation *sim) {
-    char text[3072], what[INSTR_TEXT], where[INSTR_TEXT + 32];
+static trine_status deadlock(const machine *m) {
+    char text[3072], where[INSTR_TEXT + 32];
     size_t used = 0;
-    for (int p = 0; p < sim->spec->stages && used < sizeof text - 1; p++) {
-        const stage_state *s = &sim->stages[p];
-        snprintf(where, sizeof where, "end of program");
-        if (s->at < s->p->count) {
-            instr_print(&s->p->code[s->at], what, sizeof what);
-            snprintf(where, sizeof where, "instruction %d (%s)", s->at, what);
-        }
-        int n =
-            snprintf(text + used, sizeof text - used, "%sstage %d, %s", p ? "; " : "", p, where);
-        used += (size_t)n;
-    }
+    for (int p = 0; p < m->spec->stages && used < sizeof text - 1; p++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%sstage %d, %s", p ? "; " : "",
+                                 p, place(&m->stages[p], m->now[p].at, where));
     return RAISE(TRINE_EPROGRAM, "deadlock: no stage can continue: %s", text);
 }
 
-static bool ended(const stage_state *s) {
-    return s->at == s->p->count;
-}
-
-/* "stage 0, instruction 9 (SEND_ACT m1 s1 g0) waits for stage 1" */
-static int wait_text(const simulation *sim, const stage_state *s, char *text, size_t size) {
-    char where[INSTR_TEXT];
-    int at, peer = absent(sim, s, &at);
-    instr_print(&s->p->code[at], where, sizeof where);
-    return snprintf(text, size, "stage %d, instruction %d (%s) waits for stage %d%s", s->p->stage,
-                    at, where, peer, ended(&sim->stages[peer]) ? ", which has finished" : "");
-}
-
-/* In one queue each blocked stage waits for exactly one other. Returns the lowest stage of a cycle, or a stage
+/* In one queue each blocked stage waits for exactly one other: reports the cycle, from its lowest stage on, or a stage
  * that waits for one that has ended. */
-static int cycle_begin(const simulation *sim) {
-    int at, count = sim->spec->stages, p = 0;
-    while (ended(&sim->stages[p])) p++;
-    for (int n = 0; n < count; n++) {
-        int next = absent(sim, &sim->stages[p], &at);
-        ASSERT(next >= 0 && next < count);
-        if (ended(&sim->stages[next])) return p;
-        p = next;
-    }
-    int first = p;
-    for (int n = 0; n < count; n++) {
-        p = absent(sim, &sim->stages[p], &at);
-        if (p < first) first = p;
-    }
-    return first;
-}
-
-static trine_status cycle(const simulation *sim) {
-    char text[3072];
-    int at, first = cycle_begin(sim), p = first;
+static trine_status cycle(const machine *m) {
+    char text[3072], where[INSTR_TEXT + 32];
+    int at, stuck = machine_stuck(m), first = stuck, next = stuck;
     size_t used = 0;
+    while (!machine_ended(m, next = machine_awaited(m, next, NULL)) && next != stuck)
+        if (next < first) first = next;
+    int p = first;
     do {
-        if (used) used += (size_t)snprintf(text + used, sizeof text - used, "; ");
-        used += (size_t)wait_text(sim, &sim->stages[p], text + used, sizeof text - used);
-        p = absent(sim, &sim->stages[p], &at);
-    } while (p != first && !ended(&sim->stages[p]) && used < sizeof text - 3);
+        next = machine_awaited(m, p, &at);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%sstage %d, %s waits for stage %d%s",
+                             used ? "; " : "", p, place(&m->stages[p], at, where), next,
+                             machine_ended(m, next) ? ", which has finished" : "");
+        p = next;
+    } while (p != first && !machine_ended(m, p) && used < sizeof text - 3);
     return RAISE(TRINE_EPROGRAM, "deadlock in one queue: %s", text);
 }
 
-static trine_status simulate(simulation *sim) {
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int p = 0; p < sim->spec->stages; p++) TRY(run_stage(sim, &sim->stages[p], &moved));
-    }
-    for (int p = 0; p < sim->spec->stages; p++)
-        if (!ended(&sim->stages[p]))
-            return sim->spec->queue == ONE_QUEUE ? cycle(sim) : deadlock(sim);
-    for (int p = 0; p < sim->spec->stages; p++) TRY(check_end(&sim->stages[p]));
+static trine_status run(checker *c, machine *m) {
+    machine_hook hook = {.context = c, .may_start = check_start_allowed, .starts = check_start};
+    TRY(machine_run(m, &hook));
+    if (!machine_all_ended(m)) return m->spec->queue == ONE_QUEUE ? cycle(m) : deadlock(m);
+    for (int p = 0; p < m->spec->stages; p++) TRY(check_end(m, &c->stages[p]));
     return TRINE_OK;
 }
 
 trine_status check_programs(const program *stages, check_facts *facts) {
-    simulation sim = {.spec = stages[0].spec};
-    for (int p = 0; p < sim.spec->stages; p++)
-        ASSERT(stages[p].spec == sim.spec && stages[p].stage == p);
-    TRY(spec_check_edges(sim.spec));
+    checker c = {.spec = stages[0].spec};
+    machine m;
+    bool one_queue = c.spec->queue == ONE_QUEUE;
+    for (int p = 0; p < c.spec->stages; p++)
+        ASSERT(stages[p].spec == c.spec && stages[p].stage == p);
+    TRY(spec_check_edges(c.spec));
     trine_status status =
-        setup(&sim, stages)
-            ? simulate(&sim)
-            : RAISE(TRINE_ENOMEM, "no memory to check %d programs", sim.spec->stages);
-    for (int p = 0; facts && status == TRINE_OK && p < sim.spec->stages; p++)
-        facts[p] = sim.stages[p].facts;
-    for (int n = 0; n < sim.allocations; n++) free(sim.memory[n]);
-    free(sim.memory);
+        machine_create(&m, stages, MACHINE_BUFFERS | (one_queue ? MACHINE_ONE_QUEUE : 0));
+    if (status == TRINE_OK && !setup(&c, stages))
+        status = RAISE(TRINE_ENOMEM, "no memory to check %d programs", c.spec->stages);
+    if (status == TRINE_OK) status = run(&c, &m);
+    for (int p = 0; facts && status == TRINE_OK && p < c.spec->stages; p++)
+        facts[p] = c.stages[p].facts;
+    for (int n = 0; n < c.allocations; n++) free(c.memory[n]);
+    free(c.memory);
+    machine_destroy(&m);
     return status;
 }

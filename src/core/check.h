@@ -1,6 +1,6 @@
 /* The checker: proves all stages' programs legal together, without MPI and without running them. It
- * executes them symbolically with the waits of state/step.c (from program_operands) and rendezvous sends
- * (a send completes when its receive is posted). It refuses, naming stage and instruction, if
+ * steps them on core/machine.h, which waits as state/step.c does, with rendezvous sends (a send completes when
+ * its receive is posted). It refuses, naming stage and instruction, if
  *
  *   - a FORWARD or BACKWARD is missing, duplicated or out of order (units within a micro-batch,
  *     micro-batches within a unit)

@@ -15,6 +15,13 @@ static trine_status check_group(const stage_state *s, const instr *i) {
     int peer = program_peer(p, i), other = program_peer(p, &p->code[first]);
     REQUIRE(peer == other, "exchanges with stage %d, but its message group with stage %d", peer,
             other);
+    for (int n = first; n < s->at; n++) {
+        operand before[INSTR_OPERANDS], here[INSTR_OPERANDS];
+        program_operands(p, &p->code[n], before);
+        program_operands(p, i, here);
+        REQUIRE(!operand_conflicts(before, here),
+                "uses the buffer of another message of its message group");
+    }
     return TRINE_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Internal to the checker: a stage's state during symbolic execution. check.c advances the stages and matches
- * their messages; check_fields.c checks fields; check_rules.c has what each instruction requires and changes; a
+/* Internal to the checker: a stage's state during symbolic execution. core/machine advances the stages, check.c
+ * compares the order of their messages; check_fields.c checks fields; check_rules.c has what each instruction requires and changes; a
  * rule reads only its own stage.
  * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
  * buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and instruction.
@@ -33,26 +33,6 @@ typedef struct {
     bool others[INSTR_KINDS]; /* kinds without a rule of their own */
 } unit_state;
 
-/* A pending message on a buffer: completes when the peer stage has posted its own. */
-typedef struct {
-    bool active, write;
-    struct link_state *link;
-    int ordinal;
-    bool from_sender;
-} pending;
-
-/* A message that one side has posted on a link. */
-typedef struct {
-    int edge, micro;
-} posted;
-
-/* A directed link between two stages, shared by all edges with these stages and direction; with one queue by all
- * messages from one of the stages to the other. What each side has posted, in order. */
-typedef struct link_state {
-    posted *sent, *received;
-    int sends, receives;
-} link_state;
-
 typedef struct {
     const program *p;
     int at;
@@ -60,10 +40,8 @@ typedef struct {
     stream_state *streams;
     buffer_state *gathers[CLASSES], *reduces[CLASSES], *keeps;
     unit_state *units;
-    pending *waits[RESOURCES];
     int ties, norms;
     int busy_slots, busy_streams;
-    bool arrived; /* waits for other stages at a TIE or NORM, or in one queue at a message */
     check_facts facts;
 } stage_state;
 

@@ -99,6 +99,12 @@ int program_peer(const program *p, const instr *message) {
     return e.from == p->stage ? e.to : e.from;
 }
 
+int program_message(const program *p, const instr *message) {
+    int edge = program_edge(p, message);
+    bool acts = instr_carries_acts((instr_kind)message->kind);
+    return edge < 0 ? -1 : (2 * edge + !acts) * p->spec->micros + message->micro;
+}
+
 static trine_group back_lane(trine_group lane) {
     static const trine_group lanes[TRINE_GROUPS] = {
         [TRINE_ACT_IN] = TRINE_BACK_ACT_IN,
@@ -162,6 +168,11 @@ int program_operands(const program *p, const instr *i, operand out[INSTR_OPERAND
         else if (applies(p, i, r))
             out[count++] = (operand){r->what, resource_index(p, i, r), r->write, 1};
     return count;
+}
+
+bool operand_conflicts(const operand *a, const operand *b) {
+    return a->what == b->what && (a->write || b->write) && a->index < b->index + b->count &&
+           b->index < a->index + a->count;
 }
 
 int program_resource_count(const program *p, resource what) {

@@ -5,7 +5,7 @@
  * program is made from in core/spec.h.
  *
  * program_operands is the only source of what an instruction reads and writes: the interpreter and the
- * checker both wait by it, so the program proved is the program run.
+ * checker's machine (core/machine.h) both wait by it, so the program proved is the program run.
  * Invariant: a program depends on the spec and the stage only. Cost: 44 bytes per instruction,
  * O(units x micro-batches) instructions. */
 #ifndef TRINE_CORE_PROGRAM_H
@@ -52,6 +52,9 @@ bool program_reads_slot(const program *p, const instr *i);
 int program_edge(const program *p, const instr *message);
 /* The other stage of a message; -1: it has no edge. Pure. */
 int program_peer(const program *p, const instr *message);
+/* The number of a message among all of a step, (2 edges)(micro-batches): an edge's activations, then its gradients. Both
+ * sides' instructions have the same. -1: it has no edge. Pure. */
+int program_message(const program *p, const instr *message);
 /* The lane of a message: that of its row, or its BACK_ lane if the edge is EDGE_BACK. The message must have an edge,
  * to another stage. Pure. */
 trine_group program_message_group(const program *p, const instr *i);
@@ -67,6 +70,8 @@ typedef struct {
 
 /* Fills out[] with the operands of instruction i; returns their number. */
 int program_operands(const program *p, const instr *i, operand out[INSTR_OPERANDS]);
+/* Whether two accesses must keep their order: they have a buffer in common, and one of them writes it. Pure. */
+bool operand_conflicts(const operand *a, const operand *b);
 /* The number of a resource's buffers in the program. */
 int program_resource_count(const program *p, resource what);
 /* The index of a class's buffer `index` among all RES_GATHER or RES_REDUCE buffers. */

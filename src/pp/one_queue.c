@@ -13,98 +13,39 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "core/machine.h"
 #include "pp/pp.h"
-
-enum { SENT = 1, RECEIVED = 2, BOTH = 3 };
 
 typedef struct {
     program *stages;
-    int count;
-    int *at;          /* (stages) the instruction at which each stage is */
-    int *groups;      /* (stages) message groups made */
-    uint8_t *started; /* (2 edges)(micro-batches): activations, gradients; SENT, RECEIVED */
+    machine m;
+    int *groups; /* (stages) message groups made */
 } queues;
 
-static uint8_t *started(const queues *q, const program *p, const instr *i) {
-    int lane = 2 * program_edge(p, i) + !instr_carries_acts((instr_kind)i->kind);
-    return &q->started[lane * p->spec->micros + i->micro];
-}
-
-static bool ended(const queues *q, int stage) {
-    return q->at[stage] == q->stages[stage].count;
-}
-
-static bool is_message(const program *p, int at) {
-    return instr_is_message((instr_kind)p->code[at].kind);
-}
-
-/* ---- Running ---------------------------------------------------------------------------------- */
-
-/* The message of the stage's current group whose other side has not been started; -1: none. */
-static int blocked_at(const queues *q, int stage) {
-    const program *p = &q->stages[stage];
-    for (int n = q->at[stage]; n <= program_group_last(p, q->at[stage]); n++)
-        if (*started(q, p, &p->code[n]) != BOTH) return n;
-    return -1;
-}
-
-/* Starts the messages of the stage's current group; false: they have been started before. */
-static bool start(queues *q, int stage) {
-    const program *p = &q->stages[stage];
-    bool starts = false;
-    for (int n = q->at[stage]; n <= program_group_last(p, q->at[stage]); n++) {
-        uint8_t side = instr_sends((instr_kind)p->code[n].kind) ? SENT : RECEIVED;
-        uint8_t *sides = started(q, p, &p->code[n]);
-        starts = starts || !(*sides & side);
-        *sides |= side;
-    }
-    return starts;
-}
-
-/* Runs a stage until a message blocks it; false: it could do nothing. */
-static bool run(queues *q, int stage) {
-    const program *p = &q->stages[stage];
-    bool moved = false;
-    for (; !ended(q, stage); moved = true) {
-        if (is_message(p, q->at[stage])) {
-            moved |= start(q, stage);
-            if (blocked_at(q, stage) >= 0) return moved;
-        }
-        q->at[stage] = program_group_last(p, q->at[stage]) + 1;
-    }
-    return moved;
-}
-
-/* ---- Cycles ----------------------------------------------------------------------------------- */
+/* ---- Who waits for whom ------------------------------------------------------------------------ */
 
 /* The stage for which a blocked stage waits. */
 static int awaited(const queues *q, int stage) {
-    return program_peer(&q->stages[stage], &q->stages[stage].code[blocked_at(q, stage)]);
+    return machine_awaited(&q->m, stage, NULL);
 }
 
-/* A stage of a cycle; -1: there is none, since a stage waits for one that has ended. */
-static int find_cycle(const queues *q) {
-    int stage = 0;
-    while (ended(q, stage)) stage++;
-    for (int n = 0; n < q->count; n++) {
-        stage = awaited(q, stage);
-        if (ended(q, stage)) return -1;
-    }
-    return stage;
+/* The message that blocks a stage. */
+static const instr *blocked_at(const queues *q, int stage) {
+    int at;
+    machine_awaited(&q->m, stage, &at);
+    return &q->stages[stage].code[at];
 }
 
-/* The place in the peer's program of the other side of the message that blocks a stage. */
+/* The place in the peer's program of the other side of the message that blocks a stage; -1: there is none. */
 static int other_side(const queues *q, int stage) {
     const program *p = &q->stages[stage], *peer = &q->stages[awaited(q, stage)];
-    const instr *x = &p->code[blocked_at(q, stage)];
-    instr_kind kind = (instr_kind)x->kind;
-    for (int n = q->at[peer->stage]; n < peer->count; n++) {
+    const instr *x = blocked_at(q, stage);
+    bool sends = instr_sends((instr_kind)x->kind);
+    for (int n = q->m.now[peer->stage].at; n < peer->count; n++) {
         const instr *y = &peer->code[n];
-        instr_kind other = (instr_kind)y->kind;
-        if (!instr_is_message(other) || y->micro != x->micro) continue;
-        if (instr_carries_acts(other) != instr_carries_acts(kind)) continue;
-        if (instr_sends(other) == instr_sends(kind)) continue;
-        if (program_edge(peer, y) == program_edge(p, x)) return n;
+        if (!instr_is_message((instr_kind)y->kind) || y->micro != x->micro) continue;
+        if (instr_sends((instr_kind)y->kind) == sends) continue;
+        if (program_message(peer, y) == program_message(p, x)) return n;
     }
     return -1;
 }
@@ -121,7 +62,7 @@ static void move_before(program *p, int from, int to) {
 /* Whether the message that blocks a stage and `other`, that of a later instruction, have only LOADs between them. */
 static bool are_neighbours(const queues *q, int stage, int other) {
     const program *p = &q->stages[stage];
-    int next = q->at[stage] + 1;
+    int next = program_group_first(p, q->m.now[stage].at) + 1;
     while (next < p->count && p->code[next].kind == LOAD) next++;
     return next == other;
 }
@@ -136,7 +77,8 @@ static bool comes_first(const program *p, const instr *a, const instr *b) {
 /* Makes a message group of the message that blocks a stage and its neighbour. */
 static void fuse(queues *q, int stage, int other) {
     program *p = &q->stages[stage];
-    int at = q->at[stage];
+    int at = q->m.now[stage].at;
+    machine_take_back(&q->m, stage);
     move_before(p, other, at + 1);
     if (!comes_first(p, &p->code[at], &p->code[at + 1])) move_before(p, at + 1, at);
     p->code[at].group = p->code[at + 1].group = q->groups[stage]++;
@@ -153,24 +95,17 @@ static bool exchange(queues *q, int stage) {
     return true;
 }
 
-/* Takes back that the stage has started its current message. */
-static void unstart(queues *q, int stage) {
-    const program *p = &q->stages[stage];
-    const instr *i = &p->code[q->at[stage]];
-    *started(q, p, i) &= instr_sends((instr_kind)i->kind) ? RECEIVED : SENT;
-}
-
-/* Moves a receive before the message that blocks its stage. */
+/* Moves a receive before the message or message group that blocks its stage. */
 static void insert_receive(queues *q, int stage, int from) {
-    unstart(q, stage);
-    move_before(&q->stages[stage], from, q->at[stage]);
+    machine_take_back(&q->m, stage);
+    move_before(&q->stages[stage], from, q->m.now[stage].at);
 }
 
 /* Starts the receive of the cycle's message earlier, before what blocks its receiver; false: there is none. */
 static bool receive_early(queues *q, int first) {
     int best = -1, stage = first;
     do {
-        const instr *i = &q->stages[stage].code[blocked_at(q, stage)];
+        const instr *i = blocked_at(q, stage);
         bool sends = instr_sends((instr_kind)i->kind) && other_side(q, stage) >= 0;
         if (sends && (best < 0 || !instr_carries_acts((instr_kind)i->kind))) best = stage;
         stage = awaited(q, stage);
@@ -180,40 +115,30 @@ static bool receive_early(queues *q, int first) {
     return true;
 }
 
-/* Changes the programs so that some stage can continue; false: no order of messages helps. */
+/* Changes the programs so that some stage can continue; false: no order of messages helps, the checker says why. */
 static bool resolve(queues *q) {
-    int stage = find_cycle(q);
-    if (stage < 0 || (!exchange(q, stage) && !receive_early(q, stage))) return false;
-    return true;
+    int stage = machine_stuck(&q->m);
+    if (machine_ended(&q->m, awaited(q, stage))) return false;
+    return exchange(q, stage) || receive_early(q, stage);
 }
 
 /* ---- The pass --------------------------------------------------------------------------------- */
 
-static bool setup(queues *q, program *stages) {
-    const program_spec *s = stages->spec;
-    size_t messages = 2 * (size_t)spec_edges(s) * (size_t)s->micros, count = (size_t)s->stages;
-    *q = (queues){.stages = stages, .count = s->stages};
-    q->at = calloc(2 * count, sizeof *q->at);
-    q->groups = q->at ? q->at + count : NULL;
-    q->started = calloc(messages + 1, 1);
-    return q->at && q->started;
+static trine_status run(queues *q) {
+    do {
+        TRY(machine_run(&q->m, &(machine_hook){NULL}));
+    } while (!machine_all_ended(&q->m) && resolve(q));
+    return TRINE_OK;
 }
 
 trine_status pp_one_queue(program *stages) {
     if (stages->spec->queue != ONE_QUEUE) return TRINE_OK;
-    queues q;
-    bool ok = setup(&q, stages), all = false;
-    while (ok && !all) {
-        bool moved = false;
-        all = true;
-        for (int p = 0; p < q.count; p++) {
-            moved |= run(&q, p);
-            all = all && ended(&q, p);
-        }
-        if (!moved && !all && !resolve(&q)) break; /* the checker says why */
-    }
-    free(q.at);
-    free(q.started);
-    CHECK(ok, TRINE_ENOMEM, "no memory to order the messages of %d stages", stages->spec->stages);
-    return TRINE_OK;
+    queues q = {.stages = stages, .groups = calloc((size_t)stages->spec->stages, sizeof(int))};
+    trine_status status = machine_create(&q.m, stages, MACHINE_ONE_QUEUE);
+    if (status == TRINE_OK && !q.groups)
+        status = RAISE(TRINE_ENOMEM, "no memory for message groups");
+    if (status == TRINE_OK) status = run(&q);
+    machine_destroy(&q.m);
+    free(q.groups);
+    return status;
 }

@@ -58,11 +58,16 @@ void profile_end(profile *p, int64_t step) {
     p->last = step;
 }
 
+static profile_kind *kind_at(profile *p, const program *code, int at) {
+    return &p->kinds[at < code->count ? code->code[at].kind : PROFILE_FINISH];
+}
+
 /* What computes during a wait is a reduction that the wait finishes. */
-void profile_waited(profile *p, int kind) {
+void profile_waited(void *context, const program *code, int at) {
+    profile *p = context;
     uint64_t elapsed, computing, communicating;
     advance(p, &elapsed, &computing, &communicating);
-    p->kinds[kind].ns[PROFILE_WAITING] += elapsed - computing;
+    kind_at(p, code, at)->ns[PROFILE_WAITING] += elapsed - computing;
     p->kinds[REDUCE].ns[PROFILE_COMPUTING] += computing;
 }
 
@@ -74,12 +79,15 @@ static void ran(profile *p, profile_kind *k) {
     k->ns[PROFILE_OTHER] += elapsed - computing - communicating;
 }
 
-void profile_executed(profile *p, int kind) {
-    p->kinds[kind].calls++;
-    ran(p, &p->kinds[kind]);
+void profile_executed(void *context, const program *code, int at) {
+    profile_kind *k = kind_at(context, code, at);
+    k->calls++;
+    ran(context, k);
 }
 
-void profile_progressed(profile *p) {
+void profile_progressed(void *context, const program *code, int at) {
+    (void)code, (void)at;
+    profile *p = context;
     ran(p, &p->kinds[REDUCE]);
 }
 

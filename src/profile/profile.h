@@ -66,12 +66,12 @@ void profile_destroy(profile **p);
 bool profile_begin(profile *p);
 void profile_end(profile *p, int64_t step);
 
-/* Records what ended since the previous event (or the begin): a wait for the operands of an instruction
- * of this kind, or the instruction itself. */
-void profile_waited(profile *p, int kind);
-void profile_executed(profile *p, int kind);
+/* Records what ended since the previous event (or the begin): a wait for the operands of instruction `at` of a program,
+ * or the instruction itself; at its end, of the communication there. *p is a profile. */
+void profile_waited(void *p, const program *code, int at);
+void profile_executed(void *p, const program *code, int at);
 /* Or the progress of reductions, which counts as REDUCE. */
-void profile_progressed(profile *p);
+void profile_progressed(void *p, const program *code, int at);
 
 /* Measures the limits for the shapes of *l, on all ranks at once. Errors: TRINE_ENOMEM, TRINE_EMATH, on all
  * alike. Collective over: world. */

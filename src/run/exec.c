@@ -16,9 +16,19 @@ void exec_destroy(exec *e) {
     *e = (exec){0};
 }
 
-void exec_measure(exec *e, device *dev, exec_observer observer) {
+void exec_use_device(exec *e, device *dev) {
     e->run.dev = dev;
-    e->observer = observer;
+}
+
+void exec_attach(exec *e, exec_observer *o) {
+    o->next = e->observers;
+    e->observers = o;
+}
+
+void exec_detach(exec *e, const exec_observer *o) {
+    exec_observer **at = &e->observers;
+    while (*at && *at != o) at = &(*at)->next;
+    if (*at) *at = o->next;
 }
 
 /* The messages of a group are all started before any is waited for, so the first waits for the operands of
@@ -63,12 +73,9 @@ static void note(const exec *e, trine_world *world) {
     comm_instruction(world, e->at, e->run.program->count, words);
 }
 
-static void waited(const exec *e, int kind) {
-    if (e->observer.waited) e->observer.waited(e->observer.context, kind);
-}
-
-static void executed(const exec *e, int kind) {
-    if (e->observer.executed) e->observer.executed(e->observer.context, kind);
+static void tell(const exec *e, exec_events event) {
+    for (const exec_observer *o = e->observers; o; o = o->next)
+        if (o->on[event]) o->on[event](o->context, e->run.program, e->at);
 }
 
 /* Between instructions, and never inside a message group. */
@@ -76,7 +83,7 @@ static trine_status progress(const exec *e, trine_world *world) {
     bool reducing = comm_reducing(world);
     if (program_group_first(e->run.program, e->at) != e->at) return TRINE_OK;
     TRY(comm_progress(world));
-    if (reducing && e->observer.progressed) e->observer.progressed(e->observer.context);
+    if (reducing) tell(e, EXEC_PROGRESSED);
     return TRINE_OK;
 }
 
@@ -89,17 +96,16 @@ static trine_status run_program(exec *e, trine_world *world) {
         note(e, world);
         TRY(progress(e, world));
         TRY(wait_for_group(e));
-        waited(e, i->kind);
+        tell(e, EXEC_WAITED);
         TRY(execute_in_group(e, i));
-        executed(e, i->kind);
+        tell(e, EXEC_EXECUTED);
         if (!e->serial || program_group_last(p, e->at) != e->at) continue;
         TRY(step_drain(&e->run, false));
-        waited(e, i->kind);
+        tell(e, EXEC_WAITED);
     }
-    e->at = p->count - 1;
     TRY(step_drain(&e->run, true));
-    waited(e, INSTR_KINDS);
-    executed(e, INSTR_KINDS);
+    tell(e, EXEC_WAITED);
+    tell(e, EXEC_EXECUTED);
     return TRINE_OK;
 }
 

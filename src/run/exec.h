@@ -8,21 +8,28 @@
 
 #include "state/step.h"
 
-/* Callbacks for timing: after reductions have progressed; after an instruction has waited for its operands, and after
- * it has run. `kind` is the
- * instruction's, or INSTR_KINDS for the communication completed at the end of the program. */
-typedef struct {
+/* What an observer is told of instruction p->code[at]; at is p->count for the communication completed at the end of the
+ * program. */
+typedef void (*exec_event)(void *context, const program *p, int at);
+
+typedef enum {
+    EXEC_PROGRESSED, /* reductions have progressed, before the instruction */
+    EXEC_WAITED,     /* it has waited for its operands; with --serial also for what it has started */
+    EXEC_EXECUTED,
+    EXEC_EVENTS
+} exec_events;
+
+typedef struct exec_observer {
     void *context;
-    void (*waited)(void *context, int kind);
-    void (*executed)(void *context, int kind);
-    void (*progressed)(void *context);
+    exec_event on[EXEC_EVENTS]; /* each may be NULL */
+    struct exec_observer *next; /* exec_attach's */
 } exec_observer;
 
 typedef struct {
     step_run run;
     bool serial, audit;
-    exec_observer observer; /* of measured steps; NULL callbacks: none */
-    int at;                 /* while running */
+    exec_observer *observers; /* a list, not owned */
+    int at;                   /* while running */
 } exec;
 
 /* Creates an interpreter for programs whose buffers fit the state's (the training program and evaluations).
@@ -30,8 +37,12 @@ typedef struct {
 trine_status exec_create(exec *e, rank_state *state, const trine_mesh *mesh, device *dev);
 void exec_destroy(exec *e);
 
-/* Switches to another device of the same kind and to another observer. */
-void exec_measure(exec *e, device *dev, exec_observer observer);
+/* Switches to another device of the same kind. */
+void exec_use_device(exec *e, device *dev);
+/* Adds an observer, which must stay where it is until exec_detach: events are told to the newest first. */
+void exec_attach(exec *e, exec_observer *o);
+/* An observer that is not attached is ignored. */
+void exec_detach(exec *e, const exec_observer *o);
 
 /* Runs the program. Errors: the collectives' and operators' own; TRINE_EDATA for a bad token.
  * Collective over: world (every rank runs its stage's program). */

@@ -44,8 +44,8 @@ static trine_status complete(step_pending *w) {
 
 comm_request *step_start(step_run *r, resource what, int index, bool write) {
     step_pending *w = &r->waits[what][index];
-    ASSERT(w->count < STEP_REQUESTS && (w->count == 0 || w->write == write));
-    w->write = write;
+    ASSERT(w->count < STEP_REQUESTS && (w->count == 0 || w->on.write == write));
+    w->on = (operand){what, index, write, 1};
     comm_request *request = &w->requests[w->count++];
     *request = (comm_request){0};
     return request;
@@ -80,15 +80,10 @@ trine_status step_finish_reductions(step_run *r) {
     return TRINE_OK;
 }
 
-static bool meets(const operand *a, const operand *b) {
-    return a->what == b->what && (a->write || b->write) && a->index < b->index + b->count &&
-           b->index < a->index + a->count;
-}
-
 static bool conflicts(const step_reduction *w, const operand *operands, int count) {
     for (int a = 0; a < w->operand_count; a++)
         for (int b = 0; b < count; b++)
-            if (meets(&w->operands[a], &operands[b])) return true;
+            if (operand_conflicts(&w->operands[a], &operands[b])) return true;
     return false;
 }
 
@@ -108,7 +103,7 @@ trine_status step_wait(step_run *r, const instr *i) {
     for (int o = 0; o < count; o++)
         for (int n = 0; n < operands[o].count; n++) {
             step_pending *w = &r->waits[operands[o].what][operands[o].index + n];
-            if (w->count && (w->write || operands[o].write)) TRY(complete(w));
+            if (w->count && operand_conflicts(&w->on, &operands[o])) TRY(complete(w));
         }
     return TRINE_OK;
 }
@@ -118,7 +113,7 @@ trine_status step_drain(step_run *r, bool sends) {
     for (int what = 0; what < RESOURCES; what++)
         for (int n = 0; n < program_resource_count(r->program, (resource)what); n++) {
             step_pending *w = &r->waits[what][n];
-            if (w->count && (sends || w->write)) TRY(complete(w));
+            if (w->count && (sends || w->on.write)) TRY(complete(w));
         }
     return TRINE_OK;
 }

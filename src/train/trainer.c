@@ -42,27 +42,20 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
     };
 }
 
-static void waited(void *context, int kind) {
-    profile_waited(context, kind);
-}
-
-static void executed(void *context, int kind) {
-    profile_executed(context, kind);
-}
-
-static void progressed(void *context) {
-    profile_progressed(context);
-}
-
 /* One step, measured if a profile is active and does not skip it. */
 static trine_status run_step(trine_trainer *t, step_io *step) {
     const program *p = &t->stages[trine_mesh_coord(t->mesh).pp];
     if (!t->profile || !profile_begin(t->profile)) return exec_run(&t->interpreter, p, step);
-    exec_measure(&t->interpreter, &t->profile->ops.device,
-                 (exec_observer){t->profile, waited, executed, progressed});
+    exec_observer observer = {.context = t->profile,
+                              .on = {[EXEC_PROGRESSED] = profile_progressed,
+                                     [EXEC_WAITED] = profile_waited,
+                                     [EXEC_EXECUTED] = profile_executed}};
+    exec_use_device(&t->interpreter, &t->profile->ops.device);
+    exec_attach(&t->interpreter, &observer);
     trine_status status = exec_run(&t->interpreter, p, step);
     profile_end(t->profile, t->steps + 1);
-    exec_measure(&t->interpreter, t->dev, (exec_observer){0});
+    exec_detach(&t->interpreter, &observer);
+    exec_use_device(&t->interpreter, t->dev);
     return status;
 }
 
