@@ -7,6 +7,7 @@
 
 typedef struct {
     const program_spec *spec;
+    const check_rule *rules; /* [INSTR_KINDS] */
     stage_state *stages;
     link_state
         *links;    /* (2 edges): activations and gradients of an edge, each if its link's first */
@@ -181,7 +182,7 @@ static trine_status step(simulation *sim, stage_state *s, bool *done) {
                     "uses the buffer of another message of its message group");
             return TRINE_OK;
         }
-        TRY(check_rules(s, i));
+        TRY(check_rules(sim->rules, s, i));
         if (instr_is_message(kind)) TRY(post(sim, s, i));
     }
     s->arrived = absent(sim, s, &at) >= 0;
@@ -288,8 +289,9 @@ static trine_status simulate(simulation *sim) {
     return TRINE_OK;
 }
 
-trine_status check_programs(const program *stages, check_facts *facts) {
-    simulation sim = {.spec = stages[0].spec};
+trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
+                            check_facts *facts) {
+    simulation sim = {.spec = stages[0].spec, .rules = rules};
     for (int p = 0; p < sim.spec->stages; p++)
         ASSERT(stages[p].spec == sim.spec && stages[p].stage == p);
     TRY(spec_check_edges(sim.spec));

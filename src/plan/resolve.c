@@ -116,8 +116,7 @@ state_config resolve_state(const trine_config *config, const program *stages,
                           .layout = config->parallel.layout,
                           .coord = coord,
                           .tp_part = stages[0].spec->tp_part,
-                          .norm_scratch =
-                              dp_norm_scratch(stages[0].spec->units, config->parallel.layout)};
+                          .part_of = run_part_of};
 }
 
 trine_status resolve_plan(const trine_config *config, const program *stages, const device *dev,

@@ -434,7 +434,7 @@ static void check_row(const row *r) {
     OK(compose_all(&bases[r->from], &stages, NULL));
     for (int e = 0; e < 2; e++) apply(&stages[r->stage], &r->edits[e]);
     where(r, stages, place, sizeof place);
-    trine_status got = check_programs(stages, NULL);
+    trine_status got = compose_check(stages, NULL);
     if (got != TRINE_EPROGRAM || !strstr(status_message(), place) ||
         !strstr(status_message(), r->text))
         fail_msg("%s: wanted \"%s ... %s\", got \"%s\"", r->name, place, r->text,
@@ -469,7 +469,7 @@ static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
         program *stages;
         OK(compose_all(&s, &stages, NULL));
         s.queue = ONE_QUEUE;
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, table[n].text);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, table[n].text);
         compose_destroy(&s, &stages);
     }
 }
@@ -482,7 +482,7 @@ static void test_one_queue_names_who_has_ended(void **state) {
     program *stages;
     OK(compose_all(&s, &stages, NULL));
     stages[1].count--;
-    REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+    REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
             "deadlock in one queue: stage 0, instruction 8 (NORM) waits for stage 1, which has "
             "finished");
     compose_destroy(&s, &stages);
@@ -506,7 +506,7 @@ static void test_other_groups_are_legal(void **state) {
         program *stages;
         OK(compose_all(&bases[table[n].from], &stages, NULL));
         for (int e = 0; e < 2; e++) apply(&stages[table[n].stage], &table[n].edits[e]);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         compose_destroy(&bases[table[n].from], &stages);
     }
 }
@@ -546,9 +546,9 @@ static void test_a_group_waits_for_all_its_messages(void **state) {
             OK(program_parse(&stages[p], p ? text : first));
         }
         if (both)
-            OK(check_programs(stages, NULL));
+            OK(compose_check(stages, NULL));
         else
-            REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
                     "deadlock in one queue: stage 0, instruction 8 (SEND_ACT m2 s2 g0) waits for "
                     "stage 1; stage 1, instruction 9 (SEND_GRAD m1 d1) waits for stage 0");
         for (int p = 0; p < 2; p++) program_destroy(&stages[p]);
@@ -581,9 +581,9 @@ static void test_sums_are_added_in_order(void **state) {
         p.reduces[CLASS_END] = 2;
         OK(program_parse(&p, text));
         if (!wrong)
-            OK(check_programs(&p, NULL));
+            OK(compose_check(&p, NULL));
         else
-            REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(&p, NULL), TRINE_EPROGRAM,
                     "(REDUCE u0 m1 r1): unit 0 is reduced over 0 of 2 micro-batches");
         program_destroy(&p);
     }
@@ -605,7 +605,7 @@ static void test_ends_are_complete(void **state) {
         program_create(&p, &s, 0);
         p.slots = p.streams = 1;
         OK(program_parse(&p, ends[n].code));
-        REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM, ends[n].text);
+        REFUSED(compose_check(&p, NULL), TRINE_EPROGRAM, ends[n].text);
         program_destroy(&p);
     }
 }

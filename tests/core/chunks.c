@@ -105,7 +105,7 @@ static void chunks_are_wired(void **state) {
         s.split_backward = n / 16 % 2;
         program stages[STAGES];
         make(&s, stages);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         int sends = 0, receives = 0, ties = 0, local = 0;
         for (int p = 0; p < STAGES; p++) {
             sends += count_of(&stages[p], SEND_ACT) + count_of(&stages[p], SEND_GRAD);
@@ -194,7 +194,7 @@ static void other_edges_are_refused(void **state) {
         program_spec s = placed(4, 3, cases[n].place);
         program stages[4];
         for (int p = 0; p < 4; p++) program_create(&stages[p], &s, p);
-        REFUSED(check_programs(stages, NULL), TRINE_EUNSUPPORTED, cases[n].message);
+        REFUSED(compose_check(stages, NULL), TRINE_EUNSUPPORTED, cases[n].message);
         for (int p = 0; p < 4; p++) program_destroy(&stages[p]);
     }
 }
@@ -270,7 +270,7 @@ static void broken_ones_are_refused(void **state) {
         make(&s, stages);
         program *p = &stages[cases[n].stage];
         OK(instr_parse(cases[n].to, &p->code[find(p, cases[n].from)]));
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, cases[n].message);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, cases[n].message);
         destroy(stages);
     }
 }
@@ -324,10 +324,10 @@ static void one_queue_has_one_order(void **state) {
         b->code[find(b, "RECV_ACT m1 c0 s2")].group = 0;
         b->code[find(b, "RECV_GRAD m0 c1 d0")].group = 0;
         if (swapped)
-            REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
                     "message 1 of this link belongs to edge 0 here, but to edge 4 on stage 1");
         else
-            OK(check_programs(stages, NULL));
+            OK(compose_check(stages, NULL));
         destroy(stages);
     }
 }
@@ -354,7 +354,7 @@ static void backwards_of_a_chunk_ascend(void **state) {
     instr kept = p->code[a];
     p->code[a] = p->code[b];
     p->code[b] = kept;
-    REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+    REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
             "unit 7 has run backward on 0 of 4 micro-batches");
     destroy(stages);
 }
@@ -443,9 +443,9 @@ static void broken_splits_are_refused(void **state) {
         program stages[STAGES];
         s.split_backward = true;
         make_in(c->order, &s, stages);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         break_split(c, &stages[c->stage]);
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, c->message);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, c->message);
         destroy(stages);
     }
 }

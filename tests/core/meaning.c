@@ -70,7 +70,7 @@ static void test_composed_programs_mean_the_loop(void **state) {
         program_spec s = spec_number(n);
         program *stages = compose(&s);
         machine_means_the_loop(&s, stages, "a composed program");
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         compose_destroy(&s, &stages);
     }
     print_message("# %u specs\n", 2 * specs());
@@ -160,7 +160,7 @@ static bool check_order(const program_spec *training) {
     program *all = compose(training), *only = compose(&evaluation);
     for (int e = 0; e < 2; e++) {
         const program *stages = e ? only : all;
-        bool legal = check_programs(stages, NULL) == TRINE_OK;
+        bool legal = compose_check(stages, NULL) == TRINE_OK;
         crossed = !legal && strstr(status_message(), " of this link belongs to edge ");
         if (!legal && !crossed) fail_msg("a random order is refused: %s", status_message());
         status_clear();
@@ -260,7 +260,7 @@ static bool try_mutant(mutation kind, int changes) {
     OK(compose_all(&s, &original, NULL));
     int stage = below(s.stages);
     for (int n = 0; n < changes; n++) mutate(&stages[stage], kind);
-    bool legal = check_programs(stages, NULL) == TRINE_OK;
+    bool legal = compose_check(stages, NULL) == TRINE_OK;
     bool same = same_code(&stages[stage], &original[stage]);
     if (same && !legal) fail_msg("an unchanged program is refused: %s", status_message());
     status_clear();

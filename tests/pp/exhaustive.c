@@ -12,7 +12,6 @@
 #include "pp/pp.h"
 #include "model/gpt.h"
 #include "run/compose.h"
-#include "zero/zero.h"
 
 #define SCHEDULES (TRINE_1F1B + 1)
 
@@ -104,7 +103,7 @@ static void check_stage(const program *p, const check_facts *f) {
 static void check_taken_apart(program *stages) {
     for (int p = 0; p < stages->spec->stages; p++)
         for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
-    OK(check_programs(stages, NULL));
+    OK(compose_check(stages, NULL));
 }
 
 static void check_spec(const program_spec *s) {
@@ -123,9 +122,9 @@ static void check_plain(program_spec s, bool waits) {
     OK(compose_all(&s, &stages, NULL));
     s.queue = ONE_QUEUE;
     if (waits)
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, "deadlock in one queue: stage ");
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, "deadlock in one queue: stage ");
     else
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
     compose_destroy(&s, &stages);
 }
 

@@ -161,7 +161,7 @@ static void test_a_late_receive_holds_the_sender(void **state) {
     mixed[1].streams = 1;
     for (int n = 0; n < mixed[1].count; n++)
         if (mixed[1].code[n].stream > 0) mixed[1].code[n].stream = 0;
-    OK(check_programs(mixed, NULL));
+    OK(compose_check(mixed, NULL));
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

@@ -13,7 +13,6 @@
 #include "pp/pp.h"
 #include "run/compose.h"
 #include "shapes.h"
-#include "zero/zero.h"
 
 enum { STAGES = 8, MICROS = 16, VIRTUAL = 4 };
 
@@ -243,7 +242,7 @@ static void check_taken_apart(program *stages) {
     if (stages->spec->queue != ONE_QUEUE) return;
     for (int p = 0; p < stages->spec->stages; p++)
         for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
-    OK(check_programs(stages, NULL));
+    OK(compose_check(stages, NULL));
 }
 
 static void check_spec(const program_spec *s) {

@@ -8,7 +8,6 @@
 #include "model/gpt.h"
 #include "run/compose.h"
 #include "shapes.h"
-#include "zero/zero.h"
 
 #define UNITS 8 /* of a stage, at most; of all in tests of one chunk per stage */
 
