@@ -71,14 +71,14 @@ void check_release_stream(stage_state *s, stream_state *stream) {
 trine_status check_no_gather(const stage_state *s, const instr *i) {
     REQUIRE(i->gather < 0,
             "field b%d must be unset: ZeRO-%d has no gather buffers; only ZeRO-3 has", i->gather,
-            (int)s->p->spec->zero);
+            (int)s->p->spec->parallel.zero);
     return TRINE_OK;
 }
 
 trine_status check_no_reduce(const stage_state *s, const instr *i) {
     REQUIRE(i->reduce < 0,
             "field r%d must be unset: ZeRO-%d has no reduce buffers; only ZeRO-2 and 3 have",
-            i->reduce, (int)s->p->spec->zero);
+            i->reduce, (int)s->p->spec->parallel.zero);
     return TRINE_OK;
 }
 
@@ -120,7 +120,7 @@ static trine_status check_unit_end(const stage_state *s, int u) {
     REQUIRE(unit->weights == spec->micros,
             "BACKWARD_WEIGHT of unit %d on micro-batch %d never runs", u, unit->weights);
     REQUIRE(unit->updates == 1, "UPDATE of unit %d never runs", u);
-    bool gather = zero_stage(spec->zero)->gather == GATHER_AFTER_UPDATE;
+    bool gather = spec_zero(spec)->gather == GATHER_AFTER_UPDATE;
     REQUIRE(!gather || spec_gather_unit(spec, u) != u || unit->gathers,
             "GATHER of unit %d never runs", u);
     return TRINE_OK;

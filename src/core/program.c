@@ -123,7 +123,7 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     case RECEIVES: return i->unit == spec_chunk_first(s, chunk) && spec_receives(s, chunk);
     case SENDS: return i->unit == spec_chunk_last(s, chunk) && spec_sends(s, chunk);
     case OPENS: return i->unit == spec_chunk_first(s, chunk) && spec_stage_chunks(s, p->stage) > 1;
-    case FULL_GRADS: return zero_stage(s->zero)->full_grads;
+    case FULL_GRADS: return spec_zero(s)->full_grads;
     case SET: return instr_field(i, rule->optional) >= 0;
     case UNSET: return instr_field(i, rule->optional) < 0;
     }

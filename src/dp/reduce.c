@@ -12,7 +12,7 @@
 #include "state/step.h"
 
 static bool every_micro_batch(const program_spec *s) {
-    return !zero_stage(s->zero)->full_grads;
+    return !spec_zero(s)->full_grads;
 }
 
 /* Whether the instruction completes the gradients of its unit's parameters from one micro-batch. */
@@ -45,7 +45,7 @@ static trine_status insert_reduces(program *p) {
     if (p->spec->forward_only) return TRINE_OK;
     for (int c = 0; c < CLASSES && every_micro_batch(p->spec); c++) {
         int all = spec_units_of(p->spec, p->stage, (unit_class)c) * p->spec->micros;
-        int asked = p->spec->reduce_buffers ? p->spec->reduce_buffers : 1;
+        int asked = p->spec->parallel.reduce_buffers ? p->spec->parallel.reduce_buffers : 1;
         p->reduces[c] = asked < all ? asked : all;
     }
     return program_rewrite(p, insert_after);
@@ -56,16 +56,16 @@ static trine_status insert_reduces(program *p) {
 static trine_status check_reduce(stage_state *s, const instr *i) {
     unit_state *unit = &s->units[i->unit];
     REQUIRE(!s->norms && !s->ties, "REDUCE must come before TIE and NORM");
-    if (zero_stage(s->p->spec->zero)->full_grads) {
+    if (spec_zero(s->p->spec)->full_grads) {
         int micros = s->p->spec->micros;
         TRY(check_no_reduce(s, i));
         REQUIRE(!unit->reduces, "unit %d is reduced twice", i->unit);
         REQUIRE(unit->weights == micros && i->micro == unit->weights - 1,
                 "%d of %d micro-batches are added; ZeRO-%d has one REDUCE u%d m%d, after the last",
-                unit->weights, micros, (int)s->p->spec->zero, i->unit, micros - 1);
+                unit->weights, micros, (int)s->p->spec->parallel.zero, i->unit, micros - 1);
     } else {
         REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d reduces from a reduce buffer",
-                (int)s->p->spec->zero);
+                (int)s->p->spec->parallel.zero);
         buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
         REQUIRE(b->full && b->unit == i->unit && b->micro == i->micro,
                 "reduce buffer %d does not hold unit %d of micro-batch %d", i->reduce, i->unit,
@@ -97,7 +97,7 @@ static trine_status sum_replicas(step_run *r, const flat_range *range, void *own
 
 /* What a rank gets of a range: all of it, or its slice. */
 static flat_part result_of(const rank_state *s, const held_unit *u, int n) {
-    if (zero_stage(s->config.spec->zero)->grads == SHARD) return state_slice(s, u, n);
+    if (spec_zero(s->config.spec)->grads == SHARD) return state_slice(s, u, n);
     return (flat_part){0, u->layout.ranges[n].count};
 }
 
@@ -107,8 +107,8 @@ static trine_status start_range(step_run *r, const held_unit *u, int n, char *ba
     const rank_state *s = r->state;
     const flat_range *range = &u->layout.ranges[n];
     void *own = base + result_of(s, u, n).begin * state_grad_bytes(s);
-    return flat_reduce_start(step_axes(r, range->sharded), zero_stage(s->config.spec->zero)->grads,
-                             own, base, range->count, r->dev->grads, request);
+    return flat_reduce_start(step_axes(r, range->sharded), spec_zero(s->config.spec)->grads, own,
+                             base, range->count, r->dev->grads, request);
 }
 
 /* The slice of a reduce buffer is added to the shard. */
@@ -117,7 +117,7 @@ static trine_status finish_range(step_run *r, const held_unit *u, int n, char *b
     flat_part part = result_of(s, u, n);
     void *own = base + part.begin * state_grad_bytes(s);
     TRY(sum_replicas(r, &u->layout.ranges[n], own, part.count));
-    if (zero_stage(s->config.spec->zero)->full_grads) return TRINE_OK;
+    if (spec_zero(s->config.spec)->full_grads) return TRINE_OK;
     void *shard = state_grad(s, u, n, part);
     if (!first) return r->dev->ops->add(r->dev, shard, own, part.count);
     device_copy(r->dev, shard, own, part.count * state_grad_bytes(s));
@@ -163,7 +163,7 @@ static uint64_t range_bytes(const rank_state *s, const flat_range *range, bool a
 
 static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr *i) {
     const held_unit *u = state_unit(s, i->unit);
-    bool all = zero_stage(p->spec->zero)->grads == REPLICATE;
+    bool all = spec_zero(p->spec)->grads == REPLICATE;
     uint64_t sum = 0;
     for (int r = 0; r < u->layout.range_count; r++)
         sum += range_bytes(s, &u->layout.ranges[r], all);

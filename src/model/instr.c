@@ -29,7 +29,7 @@ static void take_acts(const void *shape, arena *a, const device *dev, int unit, 
 
 static void take_keep(const void *shape, arena *a, const device *dev, const program_spec *spec,
                       void *keep) {
-    gpt_keep_take(a, shape, dev, !zero_stage(spec->zero)->full_grads, keep);
+    gpt_keep_take(a, shape, dev, !spec_zero(spec)->full_grads, keep);
 }
 
 state_model gpt_state_model(const gpt_shape *s) {
@@ -61,7 +61,7 @@ static slot_state *find_slot(stage_state *s, int chunk, int micro) {
 
 /* A computation reads its own unit's parameters. */
 static trine_status check_params(stage_state *s, const instr *i) {
-    if (zero_stage(s->p->spec->zero)->gather != GATHER_BEFORE_USE) return check_no_gather(s, i);
+    if (spec_zero(s->p->spec)->gather != GATHER_BEFORE_USE) return check_no_gather(s, i);
     int unit = spec_gather_unit(s->p->spec, i->unit);
     REQUIRE(i->gather >= 0, "field b is missing: ZeRO-3 reads parameters from a gather buffer");
     buffer_state *b = &s->gathers[spec_class(s->p->spec, unit)][i->gather];
@@ -124,9 +124,9 @@ static trine_status check_forward(stage_state *s, const instr *i) {
 
 /* The destination of parameter gradients: a reduce buffer, or the gradients at rest. */
 static trine_status check_grads(stage_state *s, const instr *i) {
-    if (zero_stage(s->p->spec->zero)->full_grads) return check_no_reduce(s, i);
+    if (spec_zero(s->p->spec)->full_grads) return check_no_reduce(s, i);
     REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d writes gradients into a reduce buffer",
-            (int)s->p->spec->zero);
+            (int)s->p->spec->parallel.zero);
     buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
     REQUIRE(!b->full,
             "reduce buffer %d still holds unit %d of micro-batch %d, which must be reduced first",
@@ -187,11 +187,11 @@ static trine_status check_way(const stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_backward way = spec_unit(spec, i->unit).backward;
     bool unsplit = i->kind == BACKWARD;
-    REQUIRE(unsplit || spec->split_backward,
+    REQUIRE(unsplit || spec->parallel.split_backward,
             "this program does not split backward passes; use BACKWARD");
     REQUIRE(unsplit || way != BACKWARD_UNSPLIT,
             "the backward pass of unit %d cannot be split; use BACKWARD", i->unit);
-    REQUIRE(!unsplit || way != BACKWARD_WEIGHT_ONLY || !spec->split_backward,
+    REQUIRE(!unsplit || way != BACKWARD_WEIGHT_ONLY || !spec->parallel.split_backward,
             "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);
     REQUIRE(i->kind != BACKWARD_INPUT || way == BACKWARD_SPLITS,
             "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);

@@ -18,7 +18,7 @@
 
 #include "state/step.h"
 
-/* Sets the spec's chunks, their stages and split_backward as its schedule asks, with `virtual` chunks per stage (0: as
+/* Sets the spec's chunks, their stages and parallel.split_backward as its schedule asks, with `virtual` chunks per stage (0: as
  * few as the schedule has), or as the schedule file says, for whose stages and micro-batches the spec must be;
  * spec->orders is then owned by the caller. Errors: TRINE_EINVAL; those of reading the file. */
 trine_status pp_place_chunks(program_spec *spec, int virtual);
@@ -42,7 +42,7 @@ trine_status pp_split_by_hand(program_spec *spec, const char *text);
 trine_status pp_slots(const program_spec *s, int stage, int *slots);
 
 /* Pass: appends the stage's LOAD, FORWARD and backward instructions in the order of the spec's schedule. With
- * spec->split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
+ * spec->parallel.split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
  * schedule has both in one action, the BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT, so that the gradient
  * for the previous stage is sent before them. The bits are those of BACKWARD. Qi et al., "Zero bubble pipeline
  * parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors: TRINE_ENOMEM. */

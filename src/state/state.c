@@ -174,7 +174,7 @@ static bool sends_tie(const rank_state *h, const held_unit *u) {
 }
 
 static void take_state(rank_state *h, arena *a, held_unit *u) {
-    const zero_row *zero = zero_stage(h->config.spec->zero);
+    const zero_row *zero = spec_zero(h->config.spec);
     for (int r = 0; r < u->layout.range_count; r++) {
         const flat_range *range = &u->layout.ranges[r];
         /* Accumulated gradients are summed in place, those of a tied matrix over two stages. */
@@ -378,7 +378,7 @@ static trine_status write_master(const maker *m, flat_part owned, float *master,
  * optimizer owns is a part of the parameters at rest. */
 static trine_status init_range(const rank_state *h, const maker *m, const held_unit *u, int r) {
     const flat_range *range = &u->layout.ranges[r];
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD, master = u->master[r] != NULL;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD, master = u->master[r] != NULL;
     flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
     flat_part owned = state_owned(h, u, r);
     trine_dtype type = h->config.dev->compute;
@@ -467,19 +467,19 @@ flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
 }
 
 flat_part state_owned(const rank_state *h, const held_unit *u, int range) {
-    if (zero_stage(h->config.spec->zero)->optimizer == SHARD) return state_slice(h, u, range);
+    if (spec_zero(h->config.spec)->optimizer == SHARD) return state_slice(h, u, range);
     return (flat_part){0, u->layout.ranges[range].count};
 }
 
 void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD;
     size_t skip = sharded ? state_slice(h, u, range).begin : 0;
     ASSERT(part.begin >= skip);
     return (char *)u->params[range] + (part.begin - skip) * state_param_bytes(h);
 }
 
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool full = zero_stage(h->config.spec->zero)->full_grads;
+    bool full = spec_zero(h->config.spec)->full_grads;
     size_t skip = full ? 0 : state_slice(h, u, range).begin;
     ASSERT(part.begin >= skip);
     return (char *)u->grads[range] + (part.begin - skip) * state_grad_bytes(h);

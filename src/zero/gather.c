@@ -98,7 +98,7 @@ static trine_status gather_before_use(const program *p, program *out) {
     buffer_pool pools[CLASSES];
     for (int c = 0; status == TRINE_OK && c < CLASSES; c++) {
         int units = spec_gather_units(s, p->stage, (unit_class)c);
-        out->gathers[c] = s->gather_buffers < units ? s->gather_buffers : units;
+        out->gathers[c] = s->parallel.gather_buffers < units ? s->parallel.gather_buffers : units;
         int *own = memory + 2 * c * s->units;
         pools[c] = (buffer_pool){out->gathers[c], own, own + s->units, -1};
         for (int b = 0; b < pools[c].count; b++) pools[c].unit[b] = -1, pools[c].again[b] = INT_MAX;
@@ -118,7 +118,7 @@ static trine_status gather_after_update(program *p) {
 }
 
 static trine_status insert_gathers(program *p) {
-    zero_gather_when when = zero_stage(p->spec->zero)->gather;
+    zero_gather_when when = spec_zero(p->spec)->gather;
     if (when == GATHER_BEFORE_USE) return program_rewrite(p, gather_before_use);
     if (when == GATHER_AFTER_UPDATE && !p->spec->forward_only) return gather_after_update(p);
     return TRINE_OK;
@@ -142,7 +142,7 @@ static trine_status check_after_update(stage_state *s, const instr *i) {
 static trine_status check_gather(stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_class c = spec_class(spec, i->unit);
-    zero_gather_when when = zero_stage(spec->zero)->gather;
+    zero_gather_when when = spec_zero(spec)->gather;
     REQUIRE(when != GATHER_NEVER, "ZeRO-0 has no sharded parameters to gather");
     REQUIRE(spec_gather_unit(spec, i->unit) == i->unit,
             "unit %d is gathered with unit %d and has no GATHER of its own", i->unit,

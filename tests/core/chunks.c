@@ -21,8 +21,8 @@ static program_spec spec_of(shape form, trine_zero zero, bool tied) {
                       .units = 2 * CHUNKS,
                       .micros = MICROS,
                       .chunks = CHUNKS,
-                      .zero = zero,
-                      .gather_buffers = 2,
+                      .parallel.zero = zero,
+                      .parallel.gather_buffers = 2,
                       .tied = tied};
     for (int c = 0; c <= CHUNKS; c++) s.first[c] = 2 * c;
     for (int c = 0; c < CHUNKS; c++)
@@ -48,14 +48,14 @@ static void forward(program *p, int chunk, int micro) {
 static void input(program *p, int chunk, int micro) {
     static const instr_kind parts[] = {BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT};
     int first = spec_chunk_first(p->spec, chunk), last = spec_chunk_last(p->spec, chunk);
-    bool split = p->spec->split_backward;
+    bool split = p->spec->parallel.split_backward;
     for (int u = last; u >= first; u--)
         append(p, split ? parts[spec_unit(p->spec, u).backward] : BACKWARD, chunk, u, micro);
 }
 
 static void weight(program *p, int chunk, int micro) {
     int first = spec_chunk_first(p->spec, chunk), last = spec_chunk_last(p->spec, chunk);
-    for (int u = last; p->spec->split_backward && u >= first; u--)
+    for (int u = last; p->spec->parallel.split_backward && u >= first; u--)
         if (spec_unit(p->spec, u).backward == BACKWARD_SPLITS)
             append(p, BACKWARD_WEIGHT, chunk, u, micro);
 }
@@ -102,7 +102,7 @@ static void chunks_are_wired(void **state) {
     (void)state;
     for (int n = 0; n < SHAPES * 4 * 2 * 2; n++) {
         program_spec s = spec_of((shape)(n % SHAPES), (trine_zero)(n / SHAPES % 4), n / 8 % 2);
-        s.split_backward = n / 16 % 2;
+        s.parallel.split_backward = n / 16 % 2;
         program stages[STAGES];
         make(&s, stages);
         OK(compose_check(stages, NULL));
@@ -441,7 +441,7 @@ static void broken_splits_are_refused(void **state) {
         const struct broken_split *c = &broken_splits[n];
         program_spec s = spec_of(V_SHAPED, TRINE_ZERO_1, true);
         program stages[STAGES];
-        s.split_backward = true;
+        s.parallel.split_backward = true;
         make_in(c->order, &s, stages);
         OK(compose_check(stages, NULL));
         break_split(c, &stages[c->stage]);

@@ -68,7 +68,7 @@ static void setup(rank *k, trine_zero zero) {
                          .micros = MICROS,
                          .first = {0, 1},
                          .facts = one_unit,
-                         .zero = zero}};
+                         .parallel.zero = zero}};
     program_create(&k->program, &k->spec, 0);
     k->program.reduces[CLASS_BLOCK] = full ? 0 : 2;
     OK(trine_mesh_create(&k->mesh, harness_world, layout, 0));

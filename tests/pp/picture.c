@@ -18,7 +18,7 @@ static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
                       .stages = stages,
                       .units = 2 * stages,
                       .micros = micros,
-                      .schedule = schedule,
+                      .parallel.schedule = schedule,
                       .tied = true};
     for (int p = 0; p <= stages; p++) s.first[p] = 2 * p;
     return s;
@@ -152,7 +152,7 @@ static void test_small_pictures_of_chunks(void **state) {
 static void test_a_late_receive_holds_the_sender(void **state) {
     (void)state;
     program_spec first = pipeline(TRINE_GPIPE, 2, 6), second = first;
-    second.schedule = TRINE_1F1B;
+    second.parallel.schedule = TRINE_1F1B;
     program *all, *other, mixed[2];
     OK(compose_all(&first, &all, NULL));
     OK(compose_all(&second, &other, NULL));

@@ -198,7 +198,7 @@ static void split_rows(const trine_trainer *t, const formula_sent *f, uint64_t *
     size_t ends = (size_t)spec_holds(&t->spec, r.at.pp, 0) +
                   (size_t)spec_holds(&t->spec, r.at.pp, t->spec.units - 1);
     size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL,
-           parts = t->spec.split_backward;
+           parts = t->spec.parallel.split_backward;
     uint64_t micros = (uint64_t)t->spec.micros;
     uint64_t scattered = micros * (blocks * (4 + full) + ends) * one;
     uint64_t gathered = micros * (blocks * (6 + 2 * full + 2 * parts) + ends) * one;
