@@ -35,8 +35,8 @@ pass_role pass_role_of(const program_spec *spec, int unit);
 /* A pp_cost; the context is an array of pass_times, one for each stage. Pure. */
 double pass_cost(const void *context, const program *p, const instr *i);
 
-/* The result of a simulation: seconds of the passes, the same with the tail, the fraction of the former in which stages
- * wait, and the largest sum of a stage's passes. */
+/* The result of a simulation: seconds of the passes, the same with the tail, the fraction of the former in which
+ * stages wait, and the largest sum of a stage's passes. */
 typedef struct {
     double passes, step, idle, busiest;
 } pass_forecast;

@@ -20,18 +20,19 @@ extern "C" {
  * rank 0 reports what was loaded, what was skipped, how the checkpoint's configuration differs, and which owner it
  * waits for. *step (may be NULL) is set to the number of completed steps. Call it before the first step, also without
  * c->load. Errors, on every rank alike: TRINE_EINVAL if the ranks' requests differ (paths may differ by node), if the
- * checkpoint is of another model, for "auto" without c->save or with load_weights_only, for c->pretrained without "auto", and if c->save already has a later step than the run
- * starts with, which would be taken for the run's newest (except with "auto"); TRINE_EBUSY names the job, host and
- * process that save in c->save, also if that is another trainer of this process; TRINE_EDATA, TRINE_EIO for broken
- * files and folders, which are named; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
+ * checkpoint is of another model, for "auto" without c->save or with load_weights_only, for c->pretrained without
+ * "auto", and if c->save already has a later step than the run starts with, which would be taken for the run's newest
+ * (except with "auto"); TRINE_EBUSY names the job, host and process that save in c->save, also if that is another
+ * trainer of this process; TRINE_EDATA, TRINE_EIO for broken files and folders, which are named; TRINE_ENOMEM,
+ * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                 int64_t *step);
 
 /* Sets *model, except its dropout, to the model of what trine_trainer_load would load: of c->load or, with "auto", of
- * the newest checkpoint of c->save, else of c->pretrained. Unchanged if there is none. A Hugging Face model with rotary
- * positions gets a seq_length of at most TRINE_FOLDER_LENGTH. The command line (trine_parse) calls it unless --model is
- * given; its model options then override the result, and trine_trainer_load refuses what differs from the checkpoint.
- * Errors: TRINE_EIO, TRINE_EDATA, TRINE_EINVAL name the file; TRINE_ENOMEM. Not collective. */
+ * the newest checkpoint of c->save, else of c->pretrained. Unchanged if there is none. A Hugging Face model with
+ * rotary positions gets a seq_length of at most TRINE_FOLDER_LENGTH. The command line (trine_parse) calls it unless
+ * --model is given; its model options then override the result, and trine_trainer_load refuses what differs from the
+ * checkpoint. Errors: TRINE_EIO, TRINE_EDATA, TRINE_EINVAL name the file; TRINE_ENOMEM. Not collective. */
 trine_status trine_checkpoint_model(const trine_checkpoint *c, trine_model *model);
 #define TRINE_FOLDER_LENGTH 4096
 

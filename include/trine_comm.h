@@ -171,10 +171,10 @@ void trine_world_transport(trine_world *world, trine_transport transport);
 
 /* Audit mode, off at first: before each collective its kind, count, type, operation and root are compared over its
  * group, and a difference is TRINE_EAUDIT on every rank, with both ranks and both calls, before anything is sent; the
- * group can be used afterwards. It costs a small all-gather for each collective. It is for all groups of the world, those
- * that exist and those that are made later; a trainer's own setting (trine_parallel) comes in addition. Without audit
- * calls are compared, too, with the exceptions stated at "Collectives". Errors: TRINE_EAUDIT if the ranks pass different
- * values, which changes nothing; those of a collective. Collective over: world. */
+ * group can be used afterwards. It costs a small all-gather for each collective. It is for all groups of the world,
+ * those that exist and those that are made later; a trainer's own setting (trine_parallel) comes in addition. Without
+ * audit calls are compared, too, with the exceptions stated at "Collectives". Errors: TRINE_EAUDIT if the ranks pass
+ * different values, which changes nothing; those of a collective. Collective over: world. */
 trine_status trine_world_audit(trine_world *world, bool on);
 
 /* Propagates a failure to all ranks: returns TRINE_OK if every rank passes TRINE_OK, else the status
@@ -298,9 +298,9 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type);
 /* Point-to-point within the group; messages between two ranks arrive in order. peer must differ from
- * this rank. send and recv of a message must have the same count and type: if not, recv is TRINE_EAUDIT with both, and
- * the group cannot be used any more, which the sender learns as above. Not collective: the peer makes the matching
- * call. */
+ * this rank. send and recv of a message must have the same count and type: if not, recv is TRINE_EAUDIT with both,
+ * and the group cannot be used any more, which the sender learns as above. Not collective: the peer makes the
+ * matching call. */
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer);
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer);

@@ -17,8 +17,8 @@
  *     rank has all rows of it, or with sequence parallelism its share of the rows. The output of a COLUMN layer is
  *     (rows, width / tp), this rank's columns; a ROW layer returns to the stream. "x" and "y" are in the stream.
  *   - `.width = {TRINE_FFN, 2}` is two stacked matrices, each split over tp by itself. ATTENTION reads queries, keys
- *     and values, in this order: {TRINE_QKV, 1}, or {TRINE_HIDDEN, 3} where that is as wide. SWIGLU reads the output of
- *     two equal matrices, ROW of one: {TRINE_FFN, 1}.
+ *     and values, in this order: {TRINE_QKV, 1}, or {TRINE_HIDDEN, 3} where that is as wide. SWIGLU reads the output
+ *     of two equal matrices, ROW of one: {TRINE_FFN, 1}.
  *   - A layer that stacks matrices has one tensor for all of them, or one for each: then `.tensors` names them.
  *   - An embedding consists of TOKENS, first, and POSITIONS. A head ends in LOSS. POSITIONS and LOSS overwrite their
  *     input, which no other row may read.
@@ -73,8 +73,8 @@ typedef enum {
     TRINE_LAYER_KINDS
 } trine_layer_kind;
 
-/* The sizes of a trine_model that a width may use. TRINE_QKV is three stacked matrices: the query heads, the key heads
- * and the value heads (num_attention_heads and twice num_query_groups times the head's width). */
+/* The sizes of a trine_model that a width may use. TRINE_QKV is three stacked matrices: the query heads, the key
+ * heads and the value heads (num_attention_heads and twice num_query_groups times the head's width). */
 typedef enum { TRINE_HIDDEN, TRINE_FFN, TRINE_QKV } trine_dim;
 
 /* `times` times the size; 0 means 1. TRINE_QKV is taken once. */
@@ -86,8 +86,8 @@ typedef struct {
 #define TRINE_LAYER_INPUTS 3
 #define TRINE_LAYER_ROWS   24 /* most rows of a list; with at most 16 tensors (a norm or linear layer has two) */
 #define TRINE_LAYER_TIMES  64 /* most `times` of a width */
-#define TRINE_LAYER_NAME   48 /* bytes of a dropout's name with its terminating zero, and of a layer's or tensor's name
-                                 with "layers.31999." and ".weight": at most 27 characters */
+#define TRINE_LAYER_NAME   48 /* bytes of a dropout's name with its terminating zero, and of a layer's or tensor's
+                                 name with "layers.31999." and ".weight": at most 27 characters */
 #define TRINE_LAYER_TENSORS 3 /* most matrices of a layer that are tensors of their own */
 
 typedef struct {
@@ -99,8 +99,8 @@ typedef struct {
     const char *dropout; /* name, which keys the mask, of the dropout on the output of ROW or POSITIONS, or on
                             the probabilities of ATTENTION; NULL: no dropout */
     bool no_bias;        /* COLUMN, ROW: y = in[0] W^T */
-    const char *tensors[TRINE_LAYER_TENSORS]; /* COLUMN: names of its stacked matrices, each a tensor of its own (and a
-                            bias); QK_NORM: those of the two gains. NULL: one tensor, with the layer's name */
+    const char *tensors[TRINE_LAYER_TENSORS]; /* COLUMN: names of its stacked matrices, each a tensor of its own (and
+                            a bias); QK_NORM: those of the two gains. NULL: one tensor, with the layer's name */
 } trine_layer;
 
 /* A family of models. Lists end with a row of zeros. Everything is borrowed and must outlive its users. */

@@ -39,8 +39,8 @@ size_t formula_windows(const formula_rank *r);
 size_t formula_exchanged(const formula_rank *r);
 size_t formula_host(const formula_rank *r);
 
-/* Bytes of messages in a step to another stage: activations, gradients, over the lanes to the next stage (and from the
- * last to the first) or over those back. `gradients` of an edge go against it, and are in its lanes. */
+/* Bytes of messages in a step to another stage: activations, gradients, over the lanes to the next stage (and from
+ * the last to the first) or over those back. `gradients` of an edge go against it, and are in its lanes. */
 size_t formula_messages(const formula_rank *r, bool gradients, bool back);
 
 /* Bytes passed to the transport in one training step: as the formula has them, and as the programs have them. */

@@ -102,7 +102,6 @@ typedef struct {
 
 /* A slot belongs to any chunk of the stage: the n-th unit of each has the n-th activations. */
 typedef struct {
-    int chunk, micro; /* that ran forward last */
     value batch, input, output, acts[MACHINE_UNITS];
 } machine_slot;
 
@@ -205,17 +204,13 @@ static value params_of(const machine_stage *s, const instr *i) {
     return i->gather < 0 ? s->params[unit] : s->gathers[spec_class(s->p->spec, unit)][i->gather];
 }
 
-/* The input of a chunk's first unit: what was received, or what the slot has that ran the previous chunk on this
- * micro-batch last. */
+/* The input of a chunk's first unit: what was received, or what another slot has of the previous chunk. */
 static value chunk_input(const machine_stage *s, const instr *i, int chunk) {
     const program_spec *spec = s->p->spec;
-    int before = chunk - 1;
     if (chunk == 0) return s->slots[i->slot].batch;
-    if (spec_stage_of(spec, before) != s->p->stage) return s->slots[i->slot].input;
-    for (int n = 0; n < PLACES; n++)
-        if (s->slots[n].chunk == before && s->slots[n].micro == i->micro)
-            return s->slots[n].acts[spec_chunk_last(spec, before) - spec_chunk_first(spec, before)];
-    return 0;
+    if (i->input < 0) return s->slots[i->slot].input;
+    return s->slots[i->input]
+        .acts[spec_chunk_last(spec, chunk - 1) - spec_chunk_first(spec, chunk - 1)];
 }
 
 static value input_of(const machine_stage *s, const instr *i) {
@@ -229,19 +224,11 @@ static value *acts_of(machine_stage *s, const instr *i) {
     return &s->slots[i->slot].acts[i->unit - spec_chunk_first(s->p->spec, chunk)];
 }
 
-static void hold(machine_stage *s, const instr *i, int chunk) {
-    for (int n = 0; n < PLACES; n++)
-        if (s->slots[n].chunk == chunk && s->slots[n].micro == i->micro) s->slots[n].chunk = -1;
-    s->slots[i->slot].chunk = chunk;
-    s->slots[i->slot].micro = i->micro;
-}
-
 static void compute_forward(machine_stage *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     machine_slot *slot = &s->slots[i->slot];
     bool head = i->unit == spec->units - 1;
     int chunk = spec_chunk_of(spec, i->unit);
-    hold(s, i, chunk);
     value x = forward(i->unit, params_of(s, i), input_of(s, i), head ? slot->batch : 0);
     *acts_of(s, i) = x;
     if (head)
@@ -381,7 +368,6 @@ static const char *run(const program_spec *spec, const program *stages, const me
         s->p = &stages[p];
         for (int r = 0; r < RESOURCES; r++)
             assert_in_range(program_resource_count(s->p, (resource)r), 0, PLACES);
-        for (int n = 0; n < PLACES; n++) s->slots[n].chunk = -1;
         for (int u = 0; u < spec->units; u++) s->masters[u] = weights(u);
         for (int u = 0; u < spec->units && spec->parallel.zero != TRINE_ZERO_3; u++)
             s->params[u] = bring(spec, u, s->masters);

@@ -1,6 +1,6 @@
 /* A machine much simpler than the checker, which runs all stages' programs symbolically: a value is a hash of its
- * inputs. It knows no rules and no legal order, only memory; it uses only program_operands of the library, for the waits
- * for messages. Messages and gathers move their data as early as possible, or as late as these waits allow. */
+ * inputs. It knows no rules and no legal order, only memory; it uses only program_operands of the library, for the
+ * waits for messages. Messages and gathers move their data as early as possible, or as late as these waits allow. */
 #ifndef TRINE_TESTS_MACHINE_H
 #define TRINE_TESTS_MACHINE_H
 

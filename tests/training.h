@@ -35,8 +35,8 @@ bool training_has_bf16(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
-/* Makes a folder in memory, where fsync costs nothing, and tells all ranks its path; false: it cannot. The caller removes
- * it. Collective over: world. */
+/* Makes a folder in memory, where fsync costs nothing, and tells all ranks its path; false: it cannot. The caller
+ * removes it. Collective over: world. */
 #define TRAINING_FOLDER 40
 bool training_folder(char path[TRAINING_FOLDER]);
 

@@ -23,7 +23,7 @@
 #include "data/tokens.h"
 #include "execution_rows.h"
 #include "generate/evaluate.h"
-#include "generate/material.h"
+#include "generate/eval_inputs.h"
 
 typedef struct {
     const char *path, *data, *choices, *tokenizer;
@@ -171,7 +171,7 @@ static trine_status check_maker(const settings *s, const tokens *data, const cha
 }
 
 /* Token files, on every rank. */
-static trine_status open_data(material *m, tokens **data, const settings *s, const char *folder,
+static trine_status open_data(eval_inputs *m, tokens **data, const settings *s, const char *folder,
                               int vocab) {
     int own;
     TRY(tokens_open(data, s->data));
@@ -182,22 +182,22 @@ static trine_status open_data(material *m, tokens **data, const settings *s, con
     TRY(check_maker(s, *data, folder, vocab));
     uint64_t count = tokens_count(*data);
     if (s->max_tokens && count > s->max_tokens) count = s->max_tokens;
-    return material_add(m, (material_part){.count = count});
+    return eval_inputs_add(m, (eval_part){.count = count});
 }
 
 /* On rank 0. */
-static trine_status read_files(material *m, const settings *s, const trine_generator *g) {
+static trine_status read_files(eval_inputs *m, const settings *s, const trine_generator *g) {
     const codec_place from = {s->tokenizer, trine_generator_path(g), s->path,
                               trine_generator_model(g)->vocab_size};
-    TRY(material_open(m, &from));
+    TRY(eval_inputs_open(m, &from));
     if (s->choices)
-        return material_questions(m, s->choices, (size_t)s->limit,
-                                  (uint64_t)trine_generator_seq_length(g));
-    return material_texts(m, s->texts, s->text_count, s->max_tokens);
+        return eval_inputs_questions(m, s->choices, (size_t)s->limit,
+                                     (uint64_t)trine_generator_seq_length(g));
+    return eval_inputs_texts(m, s->texts, s->text_count, s->max_tokens);
 }
 
 /* Collective over: world. */
-static trine_status load(material *m, tokens **data, const settings *s, trine_generator *g) {
+static trine_status load(eval_inputs *m, tokens **data, const settings *s, trine_generator *g) {
     trine_status status = TRINE_OK;
     if (s->data)
         status =
@@ -205,15 +205,15 @@ static trine_status load(material *m, tokens **data, const settings *s, trine_ge
     else if (trine_world_rank(g->world) == 0)
         status = read_files(m, s, g);
     TRY(trine_world_agree(g->world, status_user(status)));
-    return s->data ? TRINE_OK : material_share(g, m);
+    return s->data ? TRINE_OK : eval_inputs_share(g, m);
 }
 
 /* ---- The evaluation ---- */
 
 /* The job: windows over texts, or the parts themselves. */
 typedef struct {
-    const material *m;
-    const tokens *data;       /* NULL: the ids of the material */
+    const eval_inputs *m;
+    const tokens *data;       /* NULL: the ids of `m` */
     evaluate_window *windows; /* owned; NULL: parts */
     size_t count;
     int32_t *ids; /* owned: a window of a token file */
@@ -226,7 +226,7 @@ typedef struct {
 static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
     work *w = from;
     if (!w->windows) {
-        const material_part *p = &w->m->parts[i];
+        const eval_part *p = &w->m->parts[i];
         *s = (evaluate_sequence){w->m->ids.ids + p->begin, (int)p->count, (int)p->first};
         return TRINE_OK;
     }
@@ -262,7 +262,7 @@ static trine_status make_windows(work *w, evaluate_cut cut) {
     return TRINE_OK;
 }
 
-static size_t *groups_of(const material *m) {
+static size_t *groups_of(const eval_inputs *m) {
     size_t *groups = malloc((m->part_count + 1) * sizeof *groups);
     for (size_t i = 0; groups && i < m->part_count; i++) groups[i] = (size_t)m->parts[i].group;
     return groups;
@@ -340,7 +340,7 @@ static trine_status print_text(const settings *s, const work *w, evaluate_cut cu
     return print_json(o, complete);
 }
 
-static trine_status print_choices(const settings *s, const material *m, const double *nats) {
+static trine_status print_choices(const settings *s, const eval_inputs *m, const double *nats) {
     choices_score score = {0};
     for (size_t q = 0; q < m->question_count; nats += m->questions[q++].count)
         choices_add(&score, &m->questions[q], nats);
@@ -385,8 +385,8 @@ static trine_status check_stride(const settings *s, evaluate_cut cut) {
 }
 
 /* Collective over: world. */
-static trine_status evaluate_material(const settings *s, trine_generator *g, const material *m,
-                                      const tokens *data) {
+static trine_status evaluate_inputs(const settings *s, trine_generator *g, const eval_inputs *m,
+                                    const tokens *data) {
     bool first = trine_world_rank(g->world) == 0;
     int length = trine_generator_seq_length(g);
     evaluate_cut cut = {length, s->stride ? s->stride : length};
@@ -436,7 +436,7 @@ static trine_status agree_choices(trine_world *world, const settings *s) {
 
 static trine_status run(trine_world *world, settings *s) {
     trine_generator *g;
-    material m = {.ids = {0}};
+    eval_inputs m = {.ids = {0}};
     tokens *data = NULL;
     trine_layout *l = &s->config.layout;
     int64_t ranks = (int64_t)l->tp * l->pp, replicas = trine_world_size(world) / ranks;
@@ -444,8 +444,8 @@ static trine_status run(trine_world *world, settings *s) {
     TRY(agree_choices(world, s));
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
     trine_status status = load(&m, &data, s, g);
-    if (status == TRINE_OK) status = evaluate_material(s, g, &m, data);
-    material_free(&m);
+    if (status == TRINE_OK) status = evaluate_inputs(s, g, &m, data);
+    eval_inputs_free(&m);
     if (data) tokens_close(&data);
     trine_generator_destroy(&g);
     return status;

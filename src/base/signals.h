@@ -22,10 +22,11 @@ typedef double (*signals_heard)(int number);
  * previous effect. */
 trine_status signals_catch(signals_heard heard);
 
-/* "SIGINT"; of another number than the four: "signal". Pure. */
+/* "SIGINT"; "signal" if the number is none of the four. Pure. */
 const char *signals_name(int number);
 
-/* A line on standard error that replaces a progress bar on a terminal: "trine: TEXT". In one write, from any thread. */
+/* A line on standard error that replaces a progress bar on a terminal: "trine: TEXT". In one write, from any
+ * thread. */
 void signals_say(const char *text);
 
 /* Ends the process by the default action of the signal: a shell sees 128 + number. Flushes nothing. */

@@ -5,7 +5,7 @@
  *   save   rank 0 creates the folder, and the files with their headers and sizes; the ranks of each node
  *          assemble their data in blocks and write them (blocks.h); while a file is synced, every rank hashes
  *          its share of it as the file system returns it, and the sum of what was read must equal the sum of
- *          what was written (slice_sum); rank 0 writes config.json (hf.h), the tokenizer's files (carried.h)
+ *          what was written (slice_sum); rank 0 writes config.json (hf.h), the tokenizer's files (tokenizer_files.h)
  *          and the manifest, and publishes
  *   load   every rank verifies its share of the blocks and all ranks agree; then each reads what it needs
  *
@@ -17,7 +17,7 @@
 #define TRINE_CKPT_CKPT_H
 
 #include "ckpt/blocks.h"
-#include "ckpt/carried.h"
+#include "ckpt/tokenizer_files.h"
 #include "ckpt/file.h"
 #include "ckpt/hf/hf.h"
 #include "ckpt/lease.h"
@@ -37,7 +37,7 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     const char *config; /* settings_print */
-    const carried *carried; /* rank 0: the tokenizer's files; NULL: none */
+    const tokenizer_files *carried; /* rank 0: the tokenizer's files; NULL: none */
     uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
     const hf_tokens *tokens; /* rank 0: that begin and end its texts; NULL: unknown */
     /* All zero, or left by an earlier save of these tensors. The caller destroys it before the mesh:
@@ -77,8 +77,8 @@ trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path
 trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out);
 
 /* The model of what `path` names, in the sense of ckpt_open, from its manifest or config.json alone; dropout is 0.
- * *found is false for a folder without checkpoints, or none; *model is then unchanged. Errors: TRINE_EIO, TRINE_EDATA,
- * TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
+ * *found is false for a folder without checkpoints, or none; *model is then unchanged. Errors: TRINE_EIO,
+ * TRINE_EDATA, TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
 trine_status ckpt_peek(trine_model *model, bool *found, const char *path);
 
 /* Closes and frees; sets *source, which may be NULL, to NULL. Not collective. */

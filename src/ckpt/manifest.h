@@ -37,7 +37,7 @@ typedef struct {
     char name[64]; /* in the folder; no "/" */
     uint64_t bytes;
     uint64_t *blocks; /* [(bytes + CKPT_BLOCK - 1) / CKPT_BLOCK] XXH3_64bits of each; owned */
-    bool carried;     /* one of the tokenizer's (carried.h), without tensors */
+    bool carried;     /* one of the tokenizer's (tokenizer_files.h), without tensors */
 } manifest_file;
 
 typedef struct {

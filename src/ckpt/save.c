@@ -128,7 +128,7 @@ static trine_status make_file(const save_file *f) {
 static trine_status prepare(void *context) {
     const save *s = context;
     uint64_t need = 64 << 10; /* for config.json, and the manifest without its block hashes */
-    if (s->image->carried) need += carried_bytes(s->image->carried);
+    if (s->image->carried) need += tokenizer_files_bytes(s->image->carried);
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
     TRY(folder_begin(*s->image->lease, s->image->state.step, need));
@@ -303,12 +303,12 @@ static trine_status write_hf_config(const save *s) {
 }
 
 static trine_status write_carried(const save *s) {
-    const carried *c = s->image->carried;
-    return c ? carried_save(c, s->folder) : TRINE_OK;
+    const tokenizer_files *c = s->image->carried;
+    return c ? tokenizer_files_save(c, s->folder) : TRINE_OK;
 }
 
 /* Adds the tokenizer's files, whose hashes are borrowed. */
-static void list_carried(manifest *m, const carried *c) {
+static void list_carried(manifest *m, const tokenizer_files *c) {
     for (int i = 0; c && i < c->count; i++) {
         manifest_file *f = &m->files[m->count++];
         snprintf(f->name, sizeof f->name, "%s", c->files[i].name);
@@ -319,7 +319,7 @@ static void list_carried(manifest *m, const carried *c) {
 }
 
 static trine_status write_manifest(const save *s) {
-    manifest_file files[FILES + CARRIED_FILES] = {0};
+    manifest_file files[FILES + TOKENIZER_FILES] = {0};
     manifest m = {.state = s->image->state,
                   .data = s->image->data,
                   .tokenizer = s->image->tokenizer,

@@ -27,9 +27,9 @@ bool hf_is(const char *path);
 trine_status hf_open(ckpt_source *source, const char *path);
 
 /* Writes `source` (a checkpoint or a Hugging Face folder) as a Hugging Face folder: config.json with the tokens, and
- * model.safetensors with the fp32 masters if there are any, else the weights unchanged, and the tokenizer's files that
- * its folder has (carried.h). Errors: TRINE_EIO, also when `out` exists and is not an empty folder; TRINE_EDATA,
- * TRINE_ENOMEM. Not collective. */
+ * model.safetensors with the fp32 masters if there are any, else the weights unchanged, and the tokenizer's files
+ * that its folder has (tokenizer_files.h). Errors: TRINE_EIO, also when `out` exists and is not an empty folder;
+ * TRINE_EDATA, TRINE_ENOMEM. Not collective. */
 trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out);
 
 /* Lists on `to` the folders beside `out` that belong to interrupted or running exports to it. Errors:

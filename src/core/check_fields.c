@@ -57,6 +57,7 @@ trine_status check_fields(const stage_state *s, const instr *i) {
     int reduces = instr_field_use((instr_kind)i->kind, 'r') ? p->reduces[c] : 0;
     TRY(check_field(s, i, 'm', p->spec->micros, "micro-batches"));
     TRY(check_field(s, i, 's', p->slots, "slots"));
+    TRY(check_field(s, i, 'i', p->slots, "slots"));
     TRY(check_field(s, i, 'd', p->streams, "gradient streams"));
     TRY(check_field(s, i, 'b', gathers, "gather buffers of this unit's class"));
     TRY(check_field(s, i, 'r', reduces, "reduce buffers of this unit's class"));

@@ -19,10 +19,13 @@ trine_status check_fault(const stage_state *s, const char *format, ...) {
 
 /* ---- What rules share ---- */
 
-chunk_facts check_chunk_of(const stage_state *s, const instr *i) {
-    int c = program_chunk(s->p, i), first = spec_chunk_first(s->p->spec, c);
-    int last = spec_chunk_last(s->p->spec, c);
+chunk_facts check_chunk_number(const stage_state *s, int c) {
+    int first = spec_chunk_first(s->p->spec, c), last = spec_chunk_last(s->p->spec, c);
     return (chunk_facts){c, first, last, last - first + 1};
+}
+
+chunk_facts check_chunk_of(const stage_state *s, const instr *i) {
+    return check_chunk_number(s, program_chunk(s->p, i));
 }
 
 trine_status check_slot(const stage_state *s, const instr *i) {

@@ -88,10 +88,11 @@ trine_status check_stage_end(const stage_state *s);
 
 #define ASCENDING "micro-batches come in ascending order"
 
-/* An instruction's chunk and its units. */
+/* A chunk and its units; that of an instruction. */
 typedef struct {
     int index, first, last, units;
 } chunk_facts;
+chunk_facts check_chunk_number(const stage_state *s, int chunk);
 chunk_facts check_chunk_of(const stage_state *s, const instr *i);
 
 /* Slot i->slot must hold micro-batch i->micro of the instruction's chunk. */

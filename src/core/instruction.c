@@ -148,7 +148,7 @@ static const char *when_text(operand_when when) {
     switch (when) {
     case TAKES_BATCH: return " if the unit reads tokens or targets";
     case RECEIVES: return " if the unit's input arrives in a message";
-    case SENDS: return " if the unit's output leaves in a message";
+    case CLOSES: return " if it is the last of a chunk, except of the model's last chunk";
     case OPENS: return " if it is the first of a chunk, of several on the stage";
     case FULL_GRADS: return " with ZeRO-0/1";
     case ALWAYS:
@@ -182,17 +182,14 @@ static void document_queue(const instr_row *row, FILE *out) {
 void instr_document(FILE *out) {
     fputs(
         "# Instructions\n\n"
-        "A training step is a program, one per pipeline stage. This page lists the instructions. "
-        "It "
-        "is\n"
-        "generated from the table in src/core/instruction.h (`build/tests/core/instructions "
-        "write`).\n\n"
-        "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s` "
-        "activation\n"
-        "slot, `d` gradient stream, `b` gather buffer, `r` reduce buffer, `k` keep buffer. Fields "
-        "in\n"
-        "brackets are optional. Neighbouring messages with the same number `g` are a message "
-        "group.\n\n"
+        "A training step is a program, one per pipeline stage. This page lists the\n"
+        "instructions. It is generated from the table in src/core/instruction.h\n"
+        "(`build/tests/core/instructions write`).\n\n"
+        "Fields: `u` unit, `m` micro-batch, `c` model chunk (only if a stage has several), `s`\n"
+        "activation slot, `i` input slot, whose output the unit reads (only of a chunk whose\n"
+        "previous chunk is on the same stage: its slot), `d` gradient stream, `b` gather buffer,\n"
+        "`r` reduce buffer, `k` keep buffer. Fields in brackets are optional. Neighbouring\n"
+        "messages with the same number `g` are a message group.\n\n"
         "| instruction | fields | meaning | operands | queue | programs |\n"
         "|---|---|---|---|---|---|\n",
         out);

@@ -4,9 +4,10 @@
  * docs/instructions.md are generated from the rows.
  *
  * Fields are letters, optional ones in brackets: u unit, m micro-batch, c model chunk (counted on its stage;
- * set only if a stage has several), s activation slot (of the chunk), d gradient stream, b gather buffer, r
- * reduce buffer, k keep buffer. Neighbouring messages with the same number g are a *message group*: all are
- * started before any of them is waited for.
+ * set only if a stage has several), s activation slot (of the chunk), i input slot (the slot of the previous
+ * chunk, whose output the first unit of a chunk reads; set only if both chunks are on one stage), d gradient stream,
+ * b gather buffer, r reduce buffer, k keep buffer. Neighbouring messages with the same number g are a *message
+ * group*: all are started before any of them is waited for.
  *
  * Schedules as instruction lists: DeepSpeed's PipeSchedule, PyTorch's torch.distributed.pipelining. A table
  * that generates its documentation: SQLite's VDBE. */
@@ -48,8 +49,9 @@ typedef enum {
     ALWAYS,
     TAKES_BATCH, /* the unit reads tokens or targets */
     RECEIVES, /* its input arrives in a message: the first unit of a chunk that receives */
-    SENDS,    /* its output leaves in a message: the last unit of a chunk that sends */
-    OPENS,    /* the first unit of a chunk, on a stage of several: it may write where the output of another lies */
+    CLOSES,   /* its output is the input of the next chunk: the last unit of a chunk */
+    OPENS,    /* the first unit of a chunk, on a stage of several, which share the memory of a slot: this chunk
+                 overwrites the output of the one that had the slot before */
     FULL_GRADS, /* gradients accumulate at rest (ZeRO-0/1) */
     SET,        /* the optional field that `optional` names is set */
     UNSET
@@ -87,7 +89,9 @@ typedef struct {
     { RES_##what, field, false, UNSET, o }
 #define WRITE_WITHOUT(o, what, field)                                                              \
     { RES_##what, field, true, UNSET, o }
-/* Read by FORWARD and backward instructions: a gather buffer, or the parameters at rest. */
+/* Read by FORWARD and backward instructions: what was received, or the output of another slot. */
+#define INPUTS READ_IF(RECEIVES, INPUT, 's'), READ_WITH('i', OUTPUT, 'i')
+/* Read by them, too: a gather buffer, or the parameters at rest. */
 #define PARAMETERS READ_WITH('b', GATHER, 'b'), READ_WITHOUT('b', PARAMS, 'u')
 /* Written by backward instructions: a reduce buffer, or the gradients at rest. */
 #define GRADIENTS WRITE_WITH('r', REDUCE, 'r'), WRITE_WITHOUT('r', GRADS, 'u')
@@ -106,23 +110,23 @@ typedef struct {
 #define INSTR_LIST(X)                                                                              \
     X(LOAD, "m [c] s", ANY_PROGRAM, LOCAL, (WRITE(BATCH, 's')),                                    \
       "reads the tokens and targets of micro-batch m into slot s")                                 \
-    X(FORWARD, "u m s [b]", ANY_PROGRAM, OVER(TP),                                                 \
-      (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'),                            \
-       WRITE_IF(OPENS, OUTPUT, 's'), WRITE_IF(SENDS, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),  \
+    X(FORWARD, "u m s [i] [b]", ANY_PROGRAM, OVER(TP),                                             \
+      (READ_IF(TAKES_BATCH, BATCH, 's'), INPUTS, WRITE_IF(OPENS, OUTPUT, 's'),                     \
+       WRITE_IF(CLOSES, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),                               \
       "runs unit u forward on slot s, with parameters from gather buffer b (ZeRO-3) or at rest")   \
-    X(BACKWARD, "u m s d [b] [r]", TRAINING, OVER(TP),                                             \
-      (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'),          \
-       WRITE(STREAM, 'd'), PARAMETERS, GRADIENTS),                                                 \
+    X(BACKWARD, "u m s [i] d [b] [r]", TRAINING, OVER(TP),                                         \
+      (READ_IF(TAKES_BATCH, BATCH, 's'), INPUTS, WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS, \
+       GRADIENTS),                                                                                 \
       "runs unit u backward on slot s: gradient stream d changes from the gradient of the unit's " \
       "output to that of its input; parameter gradients go into reduce buffer r (ZeRO-2/3) or "    \
       "accumulate at rest")                                                                        \
-    X(BACKWARD_INPUT, "u m s d [b] k", TRAINING, OVER(TP),                                         \
-      (READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS,            \
-       WRITE(KEEP, 'k'), WRITE_IF(FULL_GRADS, GRADS, 'u')),                                        \
+    X(BACKWARD_INPUT, "u m s [i] d [b] k", TRAINING, OVER(TP),                                     \
+      (INPUTS, WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS, WRITE(KEEP, 'k'),                 \
+       WRITE_IF(FULL_GRADS, GRADS, 'u')),                                                          \
       "the part of BACKWARD that computes the gradient of the unit's input in gradient stream d "  \
       "and the gradients of norms; saves in keep buffer k what BACKWARD_WEIGHT needs")             \
-    X(BACKWARD_WEIGHT, "u m s [d] [r] [k]", TRAINING, OVER(TP),                                    \
-      (READ_IF(TAKES_BATCH, BATCH, 's'), READ_IF(RECEIVES, INPUT, 's'), WRITE(ACTS, 's'),          \
+    X(BACKWARD_WEIGHT, "u m s [i] [d] [r] [k]", TRAINING, OVER(TP),                                \
+      (READ_IF(TAKES_BATCH, BATCH, 's'), INPUTS, WRITE(ACTS, 's'),                                 \
        WRITE_WITH('d', STREAM, 'd'), WRITE_WITH('k', KEEP, 'k'), GRADIENTS),                       \
       "the part of BACKWARD that computes the gradients of the unit's matrices and biases from "   \
       "keep buffer k; for an embedding, which has no input gradient, from gradient stream d")      \
@@ -182,8 +186,8 @@ field_use instr_field_use(instr_kind kind, char field);
 #define FIELD_LIST(X)                                                                              \
     X('u', unit)                                                                                   \
     X('m', micro)                                                                                  \
-    X('c', chunk) X('s', slot) X('d', stream) X('b', gather) X('r', reduce) X('k', keep)           \
-        X('g', group)
+    X('c', chunk) X('s', slot) X('i', input) X('d', stream) X('b', gather) X('r', reduce)          \
+        X('k', keep) X('g', group)
 
 /* An unused field is -1. All fields have one size, so that there is no padding: ranks compare the hashes of
  * their programs. */
@@ -194,7 +198,7 @@ typedef struct {
 #undef FIELD_MEMBER
 } instr;
 
-_Static_assert(sizeof(instr) == 10 * sizeof(int32_t), "an instruction has padding");
+_Static_assert(sizeof(instr) == 11 * sizeof(int32_t), "an instruction has padding");
 
 /* An instruction with all unused fields -1. */
 instr program_instr(instr_kind kind, int unit, int micro);

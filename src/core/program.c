@@ -77,13 +77,18 @@ bool program_changes_stream(const program *p, const instr *i) {
            spec_unit(p->spec, i->unit).backward == BACKWARD_WEIGHT_ONLY;
 }
 
+bool program_reads_slot(const program *p, const instr *i) {
+    int chunk = program_chunk(p, i);
+    return instr_computes((instr_kind)i->kind) && i->unit == spec_chunk_first(p->spec, chunk) &&
+           spec_edge_is_local(p->spec, chunk - 1);
+}
+
 int program_edge(const program *p, const instr *message) {
     instr_kind kind = (instr_kind)message->kind;
     bool before =
         instr_carries_acts(kind) != instr_sends(kind); /* the edge from the previous chunk */
     int edge = program_chunk(p, message) - before;
-    bool there =
-        edge >= 0 && edge < spec_edges(p->spec) && spec_edge_of(p->spec, edge).kind != EDGE_LOCAL;
+    bool there = edge >= 0 && edge < spec_edges(p->spec) && !spec_edge_is_local(p->spec, edge);
     return there ? edge : -1;
 }
 
@@ -121,7 +126,7 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     case ALWAYS: return true;
     case TAKES_BATCH: return spec_takes_batch(s, i->unit);
     case RECEIVES: return i->unit == spec_chunk_first(s, chunk) && spec_receives(s, chunk);
-    case SENDS: return i->unit == spec_chunk_last(s, chunk) && spec_sends(s, chunk);
+    case CLOSES: return i->unit == spec_chunk_last(s, chunk) && chunk < spec_edges(s);
     case OPENS: return i->unit == spec_chunk_first(s, chunk) && spec_stage_chunks(s, p->stage) > 1;
     case FULL_GRADS: return spec_zero(s)->full_grads;
     case SET: return instr_field(i, rule->optional) >= 0;

@@ -6,7 +6,7 @@
  *
  * program_operands is the only source of what an instruction reads and writes: the interpreter and the
  * checker both wait by it, so the program proved is the program run.
- * Invariant: a program depends on the spec and the stage only. Cost: 40 bytes per instruction,
+ * Invariant: a program depends on the spec and the stage only. Cost: 44 bytes per instruction,
  * O(units x micro-batches) instructions. */
 #ifndef TRINE_CORE_PROGRAM_H
 #define TRINE_CORE_PROGRAM_H
@@ -45,6 +45,9 @@ int program_chunk(const program *p, const instr *i);
 /* Whether the instruction changes a gradient stream: all backward instructions, except a BACKWARD_WEIGHT that
  * follows a BACKWARD_INPUT. Pure. */
 bool program_changes_stream(const program *p, const instr *i);
+/* Whether the instruction reads the output of the previous chunk from that chunk's slot, field i: one that runs the
+ * first unit of a chunk whose previous chunk is on the same stage. Pure. */
+bool program_reads_slot(const program *p, const instr *i);
 /* The edge of a message, between its chunk and the previous or the next one; -1: there is none. Pure. */
 int program_edge(const program *p, const instr *message);
 /* The other stage of a message; -1: it has no edge. Pure. */

@@ -160,12 +160,16 @@ spec_edge spec_edge_of(const program_spec *s, int edge) {
     return (spec_edge){from, to, kind};
 }
 
+bool spec_edge_is_local(const program_spec *s, int edge) {
+    return edge >= 0 && edge < spec_edges(s) && spec_edge_of(s, edge).kind == EDGE_LOCAL;
+}
+
 bool spec_receives(const program_spec *s, int chunk) {
-    return chunk > 0 && spec_edge_of(s, chunk - 1).kind != EDGE_LOCAL;
+    return chunk > 0 && !spec_edge_is_local(s, chunk - 1);
 }
 
 bool spec_sends(const program_spec *s, int chunk) {
-    return chunk < spec_edges(s) && spec_edge_of(s, chunk).kind != EDGE_LOCAL;
+    return chunk < spec_edges(s) && !spec_edge_is_local(s, chunk);
 }
 
 trine_status spec_check_edges(const program_spec *s) {

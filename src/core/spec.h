@@ -121,6 +121,8 @@ typedef struct {
 } spec_edge;
 int spec_edges(const program_spec *s);
 spec_edge spec_edge_of(const program_spec *s, int edge);
+/* Whether there is such an edge and it is EDGE_LOCAL. */
+bool spec_edge_is_local(const program_spec *s, int edge);
 /* Whether a chunk's input arrives, or its output leaves, in a message. */
 bool spec_receives(const program_spec *s, int chunk);
 bool spec_sends(const program_spec *s, int chunk);

@@ -6,8 +6,9 @@
  * the whole of it, whatever the number of threads and the size of parts: a long document is cut where encoder_part
  * finds that the cut changes nothing, and parts between which it would are joined and encoded again.
  *
- * Without a tokenizer each byte is a token: documents are what they are with one, decompressed and, of JSON lines, decoded,
- * and any place is a cut. A line feed follows the text of a JSON line, as jq -r prints it, and nothing a text file.
+ * Without a tokenizer each byte is a token: documents are what they are with one, decompressed and, of JSON lines,
+ * decoded, and any place is a cut. A line feed follows the text of a JSON line, as jq -r prints it, and nothing a
+ * text file.
  *
  * Invariant: the order of documents is that of the inputs; the first fault in this order is the one reported. Memory:
  * `budget` bytes of text, the tokens of these texts (some 1 byte of tokens a byte of text; 4 at most), and an encoder
@@ -56,9 +57,9 @@ typedef struct {
     void *context;
 } corpus_watch;
 
-/* Encodes all inputs; t NULL: bytes are tokens. Sink and watch are called in this thread. Errors: TRINE_EIO and TRINE_EDATA name the input, and
- * the line or byte; TRINE_ENOMEM; those of sink and watch. *counts is what was handed on, also after an error. Not
- * collective. */
+/* Encodes all inputs; t NULL: bytes are tokens. Sink and watch are called in this thread. Errors: TRINE_EIO and
+ * TRINE_EDATA name the input, and the line or byte; TRINE_ENOMEM; those of sink and watch. *counts is what was handed
+ * on, also after an error. Not collective. */
 trine_status corpus_encode(const tokenizer *t, const inputs *in, const corpus_settings *s,
                            corpus_sink sink, corpus_watch watch, corpus_counts *counts);
 

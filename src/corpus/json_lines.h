@@ -2,8 +2,8 @@
  * The line is from anyone. It is checked as a whole and strictly (RFC 8259), but only the one string is decoded: no
  * tree, no memory, and a line may have any length.
  *
- * \u0000 is a byte of 0. Half of a surrogate pair, which is no character, becomes U+FFFD. Bytes of a string that are no
- * UTF-8 stay as they are: the encoder replaces and counts them. */
+ * \u0000 is a byte of 0. Half of a surrogate pair, which is no character, becomes U+FFFD. Bytes of a string that are
+ * no UTF-8 stay as they are: the encoder replaces and counts them. */
 #ifndef TRINE_CORPUS_JSON_LINES_H
 #define TRINE_CORPUS_JSON_LINES_H
 

@@ -1,8 +1,8 @@
 /* The samples of a training or a validation: from one source of tokens, or a blend of several by weight.
  *
  *   text.bin                         one source: a path, or a glob (tokens.h)
- *   0.7 a_*.bin 0.3 b_*.bin          a blend: weights, each with paths behind it, separated by blanks; a backslash before a
- *                                    blank or a backslash makes it part of a path
+ *   0.7 a_*.bin 0.3 b_*.bin          a blend: weights, each with paths behind it, separated by blanks; a backslash
+ *                                    before a blank or a backslash makes it part of a path
  *
  * A text is a blend if its first word is a positive number and a second word follows.
  *
@@ -29,8 +29,8 @@ typedef struct blend {
 } blend;
 
 /* Opens all files. *out is owned by the caller, NULL after an error. Errors: TRINE_EINVAL for a weight without a
- * path, or a number that is none; those of tokens_open; TRINE_EDATA names two sources whose tokenizers or stated vocabularies differ. Not
- * collective. */
+ * path, or a number that is none; those of tokens_open; TRINE_EDATA names two sources whose tokenizers or stated
+ * vocabularies differ. Not collective. */
 trine_status blend_open(blend **out, const char *text);
 void blend_close(blend **b); /* *b may be NULL */
 

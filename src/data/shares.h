@@ -1,7 +1,7 @@
 /* Divides an endless sequence of samples among sources by their weights, with no array that grows with the samples.
  *
- * Promise: of the first n samples, for every n, source i has c_i(n) with |c_i(n) - w_i n| < 1, where w_i is its weight
- * divided by the sum of all. The order is a pure function of the weights, as exact decimal numbers.
+ * Promise: of the first n samples, for every n, source i has c_i(n) with |c_i(n) - w_i n| < 1, where w_i is its
+ * weight divided by the sum of all. The order is a pure function of the weights, as exact decimal numbers.
  *
  * The j-th sample of source i (j from 0) may be any from floor(j / w_i) + 1 to ceil((j + 1) / w_i): the positions,
  * counted from 1, that keep the promise. Of the sources whose window has begun, the one whose window ends first is

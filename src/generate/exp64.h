@@ -1,8 +1,8 @@
-/* e^x in double for x <= 0, in arithmetic that vectorises: x = n ln 2 + r, |r| <= 0.35, e^r by its Taylor series up to
- * r^13 (relative truncation error below 5e-18), times 2^n; the reduction is that of device/cpu/exp.h.
+/* e^x in double for x <= 0, in arithmetic that vectorises: x = n ln 2 + r, |r| <= 0.35, e^r by its Taylor series up
+ * to r^13 (relative truncation error below 5e-18), times 2^n; the reduction is that of device/cpu/exp.h.
  *
- * Invariant: equal bits on every machine and in every vector width, since the compiler does not contract. Relative error
- * below 4e-16 from -708 to 0; 0 below -708, NaN for NaN. tests/generate/sample.c measures it. Cost: some 35
+ * Invariant: equal bits on every machine and in every vector width, since the compiler does not contract. Relative
+ * error below 4e-16 from -708 to 0; 0 below -708, NaN for NaN. tests/generate/sample.c measures it. Cost: some 35
  * operations, no table, no branch. */
 #ifndef TRINE_GENERATE_EXP64_H
 #define TRINE_GENERATE_EXP64_H

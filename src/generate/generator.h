@@ -61,9 +61,9 @@ trine_status generator_create_random(trine_generator **generator, trine_world *w
                                      const trine_model *model, const trine_generate_config *config,
                                      uint64_t seed);
 
-/* What becomes of logits: rows of the sequence from `first` on are wanted. Row r goes to logits (rows, V) at r -
- * first; or, with `take`, up to GENERATE_HEAD_ROWS rows at a time to logits (GENERATE_HEAD_ROWS, V), and take is
- * called with the place of the first one. Only ranks of the last stage have logits. */
+/* Where logits go: row r >= first of the sequence is stored at r - first of logits (rows, V); or, with `take`, up to
+ * GENERATE_HEAD_ROWS rows at a time to logits (GENERATE_HEAD_ROWS, V), and take is called with the place of the first
+ * one. Only ranks of the last stage have logits. */
 typedef struct {
     int first;
     float *logits;

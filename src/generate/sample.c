@@ -171,8 +171,8 @@ trine_status sample_token(const float *logits, size_t V, const trine_sampling *s
     candidates c = {logits, k < V ? ids : NULL, k, logits[best], s->temperature};
     if (c.ids) keep_largest(logits, V, k, ids);
     if (s->top_p > 0 && s->top_p < 1) keep_nucleus(&c, s->top_p, ids);
-    /* The first pass has the total, the second stops at the sum that exceeds its share of it. Same additions in the
-     * same order: the last sum equals the total, which is larger than what is wanted. */
+    /* Pass 1 totals; pass 2 repeats the additions and stops past the sampled share. Its last sum would be the total,
+     * which exceeds any share. */
     double total = sum_until(&c, INFINITY, token);
     sum_until(&c, uniform(s->seed, place) * total, token);
     return TRINE_OK;

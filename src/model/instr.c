@@ -51,14 +51,6 @@ state_model gpt_state_model(const gpt_shape *s) {
 
 /* ---- Checking --------------------------------------------------------------------------------- */
 
-/* The slot of this stage that holds a micro-batch of a chunk; NULL: none. */
-static slot_state *find_slot(stage_state *s, int chunk, int micro) {
-    for (int n = 0; n < s->p->slots; n++)
-        if (s->slots[n].busy && s->slots[n].micro == micro && s->slots[n].chunk == chunk)
-            return &s->slots[n];
-    return NULL;
-}
-
 /* A computation reads its own unit's parameters. */
 static trine_status check_params(stage_state *s, const instr *i) {
     if (spec_zero(s->p->spec)->gather != GATHER_BEFORE_USE) return check_no_gather(s, i);
@@ -72,31 +64,40 @@ static trine_status check_params(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
-/* A chunk whose previous chunk is on this stage no longer reads that chunk's slot, its input. */
-static void release_input(stage_state *s, chunk_facts c, int micro) {
-    const program_spec *spec = s->p->spec;
-    if (c.index == 0 || spec_receives(spec, c.index)) return;
-    int first = spec_chunk_first(spec, c.index - 1), last = spec_chunk_last(spec, c.index - 1);
-    slot_state *before = find_slot(s, c.index - 1, micro);
-    before->sent = true;
-    check_release_slot(s, before, (chunk_facts){c.index - 1, first, last, last - first + 1});
+/* No later instruction reads the slot of the input. */
+static void release_input(stage_state *s, const instr *i, chunk_facts c) {
+    if (i->input < 0) return;
+    s->slots[i->input].sent = true;
+    check_release_slot(s, &s->slots[i->input], check_chunk_number(s, c.index - 1));
 }
 
-/* The first unit of a chunk takes its input from a message, or from the slot of the previous chunk if that is on
- * this stage. */
-static trine_status check_input(stage_state *s, const instr *i, chunk_facts c) {
-    const program_spec *spec = s->p->spec;
-    if (i->unit != c.first || c.index == 0) return TRINE_OK;
-    if (spec_receives(spec, c.index)) {
-        REQUIRE(s->slots[i->slot].received,
-                "the input of chunk %d was not received for micro-batch %d", c.index, i->micro);
-        return TRINE_OK;
-    }
-    const slot_state *before = find_slot(s, c.index - 1, i->micro);
-    REQUIRE(before && before->forwards == c.first - spec_chunk_first(spec, c.index - 1),
-            "chunk %d has not run forward on micro-batch %d", c.index - 1, i->micro);
-    if (spec->forward_only) release_input(s, c, i->micro);
+/* Slot i->input must hold the output of the previous chunk, if that is on this stage. */
+static trine_status check_input_slot(const stage_state *s, const instr *i, chunk_facts c) {
+    int before = c.index - 1;
+    bool reads = program_reads_slot(s->p, i);
+    REQUIRE(reads || i->input < 0,
+            "field i%d must be unset: unit %d does not read the output of another slot", i->input,
+            i->unit);
+    if (!reads) return TRINE_OK;
+    REQUIRE(i->input >= 0, "field i is missing: unit %d reads the output of chunk %d from its slot",
+            i->unit, before);
+    const slot_state *slot = &s->slots[i->input];
+    REQUIRE(slot->busy, "slot %d is free; it does not hold the input, micro-batch %d of chunk %d",
+            i->input, i->micro, before);
+    REQUIRE(slot->micro == i->micro && slot->chunk == before,
+            "slot %d holds micro-batch %d of chunk %d, not the input, micro-batch %d of chunk %d",
+            i->input, slot->micro, slot->chunk, i->micro, before);
+    REQUIRE(slot->forwards == check_chunk_number(s, before).units,
+            "chunk %d has not run forward on micro-batch %d", before, i->micro);
     return TRINE_OK;
+}
+
+/* The first unit of a chunk takes its input from a message, or from the slot of the previous chunk. */
+static trine_status check_input(const stage_state *s, const instr *i, chunk_facts c) {
+    bool receives = i->unit == c.first && spec_receives(s->p->spec, c.index);
+    REQUIRE(!receives || s->slots[i->slot].received,
+            "the input of chunk %d was not received for micro-batch %d", c.index, i->micro);
+    return check_input_slot(s, i, c);
 }
 
 static trine_status check_forward(stage_state *s, const instr *i) {
@@ -118,7 +119,9 @@ static trine_status check_forward(stage_state *s, const instr *i) {
     TRY(check_params(s, i));
     unit->forwards++;
     slot->forwards++;
-    if (spec->forward_only) check_release_slot(s, slot, c);
+    if (!spec->forward_only) return TRINE_OK;
+    release_input(s, i, c);
+    check_release_slot(s, slot, c);
     return TRINE_OK;
 }
 
@@ -142,7 +145,7 @@ static trine_status check_slot_back(const stage_state *s, const instr *i, chunk_
     REQUIRE(slot->forwards == c.units,
             "the forward pass of chunk %d is not complete: %d of %d units have run", c.index,
             slot->forwards, c.units);
-    return TRINE_OK;
+    return check_input(s, i, c);
 }
 
 /* The stream changes from the gradient of the unit's output to that of its input. Micro-batches come in
@@ -177,7 +180,8 @@ static trine_status check_weights_back(stage_state *s, const instr *i, chunk_fac
             unit->weights, s->p->spec->micros);
     TRY(check_grads(s, i));
     unit->weights++;
-    if (++s->slots[i->slot].weights == c.units) release_input(s, c, i->micro);
+    s->slots[i->slot].weights++;
+    release_input(s, i, c);
     check_release_slot(s, &s->slots[i->slot], c);
     return TRINE_OK;
 }
@@ -326,25 +330,14 @@ typedef struct {
     gpt_batch batch;
 } gpt_call;
 
-/* The first unit of a chunk reads what was received, or the output of the previous chunk if that is on this stage. */
+/* What was received, or the output of the previous unit: of this slot, or of the input slot. */
 static void *input_of(const rank_state *s, const held_unit *u, const instr *i) {
     const program_spec *spec = s->config.spec;
-    const held_slot *slot = &s->slots[i->slot];
-    int chunk = spec_chunk_of(spec, u->unit);
+    int chunk = spec_chunk_of(spec, u->unit), slot = i->input >= 0 ? i->input : i->slot;
     if (u->unit == 0) return NULL;
-    if (u->unit == spec_chunk_first(spec, chunk)) {
-        if (spec_receives(spec, chunk)) return slot->input;
-        slot = state_slot_of(s, chunk - 1, i->micro);
-    }
-    return slot->outputs[s->index[u->unit - 1]];
-}
-
-/* The next chunk of this stage will look for the slot. */
-static void note_slot(step_run *r, const instr *i) {
-    const program_spec *spec = r->program->spec;
-    int chunk = spec_chunk_of(spec, i->unit);
-    if (i->kind == FORWARD && i->unit == spec_chunk_last(spec, chunk) && !spec_sends(spec, chunk))
-        state_hold(r->state, i->slot, chunk, i->micro);
+    if (u->unit == spec_chunk_first(spec, chunk) && spec_receives(spec, chunk))
+        return s->slots[slot].input;
+    return s->slots[slot].outputs[s->index[u->unit - 1]];
 }
 
 static void prepare(step_run *r, const instr *i, gpt_call *c) {
@@ -392,7 +385,6 @@ static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
 /* Collective over: tp. */
 static trine_status run_unit(step_run *r, const instr *i) {
     gpt_call c;
-    note_slot(r, i);
     prepare(r, i, &c);
     if (i->kind == BACKWARD_WEIGHT) return run_weight(r, i, &c);
     if (i->kind == BACKWARD_INPUT) return run_input(r, i, &c);

@@ -175,8 +175,8 @@ typedef struct {
 TRINE_LAYER_LIST(KIND_EXTERN)
 #undef KIND_EXTERN
 
-/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Its elements; and
- * writes it to device memory. Errors: TRINE_ENOMEM, the device's. Not collective. */
+/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Its elements;
+ * and writes it to device memory. Errors: TRINE_ENOMEM, the device's. Not collective. */
 size_t rope_count(const gpt_shape *s);
 trine_status rope_write(device *d, const gpt_shape *s, float *table);
 /* Whether a layer of the list reads it. Pure. */

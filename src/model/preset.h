@@ -1,13 +1,13 @@
-/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. The others: config.json of the model of that
- * name on huggingface.co. Sequences are at most 4096 tokens, which --seq-length changes. */
+/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. The others: config.json of the model of
+ * that name on huggingface.co. Sequences are at most 4096 tokens, which --seq-length changes. */
 #ifndef TRINE_MODEL_PRESET_H
 #define TRINE_MODEL_PRESET_H
 
 #define NO_SCALING      (TRINE_ROPE_DEFAULT, 0, 0, 0, 0)
 #define LLAMA_SCALING(f) (TRINE_ROPE_LLAMA3, f, 1, 4, 8192)
 
-/* name, family, layers, hidden, heads, groups, head width, MLP, vocabulary, sequence, untied, epsilon, base, scaling; 0 is
- * the default of trine_model. */
+/* name, family, layers, hidden, heads, groups, head width, MLP, vocabulary, sequence, untied, epsilon, base, scaling;
+ * 0 is the default of trine_model. */
 #define PRESET_LIST(X)                                                                                              \
     X("gpt2", gpt2, 12, 768, 12, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                                     \
     X("gpt2-medium", gpt2, 24, 1024, 16, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                             \

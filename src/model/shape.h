@@ -60,8 +60,8 @@ const trine_layer *gpt_unit_rows(const gpt_shape *s, unit_kind kind);
 
 /* Replaces sizes of a model that are their default by 0, so that equal models compare equal. Pure. */
 void gpt_canonical(trine_model *m);
-/* A size of the model, before gpt_canonical, that no layer of its family reads, as the text of an error; NULL: there is
- * none. Pure. */
+/* A size of the model, before gpt_canonical, that no layer of its family reads, as the text of an error; NULL: there
+ * is none. Pure. */
 const char *gpt_unread(const trine_model *m);
 /* Whether positions are rotary: then no tensor depends on the length of the sequence. Pure. */
 bool gpt_has_rope(const trine_model *m);

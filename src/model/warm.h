@@ -27,8 +27,8 @@ int32_t *warm_tokens_of(warm_state *w, size_t n);
 size_t warm_rows(const warm_state *w);
 
 /* The matmul (T, K) (N, K)^T of a layer, forward and backward. WARM_COLUMN: with a bias. WARM_ROW: with bias and
- * residual if tp is 1; WARM_ROW_NO_BIAS: with the residual alone. The gradient of the bias is computed with that of the weight. Errors: the device's. Not
- * collective. */
+ * residual if tp is 1; WARM_ROW_NO_BIAS: with the residual alone. The gradient of the bias is computed with that of
+ * the weight. Errors: the device's. Not collective. */
 typedef enum { WARM_NO_BIAS, WARM_COLUMN, WARM_ROW, WARM_ROW_NO_BIAS } warm_bias;
 trine_status warm_product(warm_state *w, warm_bias bias, size_t T, size_t N, size_t K);
 

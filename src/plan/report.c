@@ -11,7 +11,7 @@
 #include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
 #include "model/family.h"
-#include "plan/beside.h"
+#include "plan/outside_plan.h"
 #include "run/traffic.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -297,10 +297,10 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
     size_t staging[REPORT_COLUMNS], host[REPORT_COLUMNS], total[REPORT_COLUMNS];
     size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
-        libraries[n] = beside_libraries(r->config->parallel.layout);
+        libraries[n] = outside_plan_libraries(r->config->parallel.layout);
         reserve[n] = CUDA_RESERVE;
-        staging[n] = report_stages(r) ? beside_staging_buffer(&plans[n]) : 0;
-        host[n] = beside_host(&plans[n]);
+        staging[n] = report_stages(r) ? outside_plan_staging_buffer(&plans[n]) : 0;
+        host[n] = outside_plan_host(&plans[n]);
         total[n] = staging[n] + host[n] + transport[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);

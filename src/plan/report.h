@@ -22,7 +22,8 @@ void report_model(const report *r, FILE *out);
 void report_layout(const report *r, FILE *out);
 /* "embedding, layers 0-3", the units of stage p. */
 void report_stage_units(const program_spec *s, int p, char *text, size_t size);
-/* What the rank (dp 0, tp 0) of a stage takes: resolve_plan, or for a long step steady_arena. Errors: as resolve_plan. */
+/* What the rank (dp 0, tp 0) of a stage takes: resolve_plan, or for a long step steady_arena. Errors: as
+ * resolve_plan. */
 trine_status report_plan(const report *r, int stage, arena *plan);
 /* The pipeline bubble: by formula, or simulated where there is none. Pure. */
 double report_bubble(const report *r);

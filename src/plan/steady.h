@@ -1,8 +1,8 @@
-/* A step of very many micro-batches, planned without its programs. In the middle of a step each micro-batch, or each group of a
- * few, adds the same instructions to a stage, so that all numbers of which a plan is made (buffers, instructions of each
- * kind and unit, the step's time) grow linearly. They are those of a short step, and for each further period as much more as a
- * step has that is one period longer. A third step must agree; where it does not, the whole step has to be composed.
- * Cost: that of three steps of some micro-batches for each chunk. */
+/* A step of very many micro-batches, planned without its programs. In the middle of a step each micro-batch, or each
+ * group of a few, adds the same instructions to a stage, so that all numbers of which a plan is made (buffers,
+ * instructions of each kind and unit, the step's time) grow linearly. They are those of a short step, and for each
+ * further period as much more as a step has that is one period longer. A third step must agree; where it does not,
+ * the whole step has to be composed. Cost: that of three steps of some micro-batches for each chunk. */
 #ifndef TRINE_PLAN_STEADY_H
 #define TRINE_PLAN_STEADY_H
 

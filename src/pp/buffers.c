@@ -67,20 +67,19 @@ static bool uses_slot(const instr *i) {
 
 /* A chunk whose next chunk is on the same stage keeps its slot until that has run, because the slot has its input. */
 static void find_last_uses(holder *h) {
-    const program_spec *s = h->p->spec;
     for (int n = 0; n < h->p->count; n++) {
         const instr *i = &h->p->code[n];
         if (!uses_slot(i)) continue;
         int chunk = program_chunk(h->p, i);
-        h->last[pair_of(h, chunk, i->micro)] = n;
-        if (chunk > 0 && !spec_receives(s, chunk)) h->last[pair_of(h, chunk - 1, i->micro)] = n;
+        bool local = spec_edge_is_local(h->p->spec, chunk - 1);
+        for (int c = chunk; c >= chunk - local; c--) h->last[pair_of(h, c, i->micro)] = n;
     }
 }
 
 /* Gives back the slots whose last use is instruction n: its own, or that of its chunk's input. */
 static void give_slots(holder *h, int n, int chunk, int micro) {
-    for (int c = chunk; c >= 0 && c >= chunk - 1; c--) {
-        if (c < chunk && spec_receives(h->p->spec, chunk)) break;
+    bool local = spec_edge_is_local(h->p->spec, chunk - 1);
+    for (int c = chunk; c >= chunk - local; c--) {
         int pair = pair_of(h, c, micro);
         if (h->last[pair] == n) pool_give(&h->slots, h->slot[pair]);
     }
@@ -91,16 +90,16 @@ static void assign_slot(holder *h, int n) {
     int chunk = program_chunk(h->p, i), pair = pair_of(h, chunk, i->micro);
     if (h->slot[pair] < 0) h->slot[pair] = pool_take(&h->slots);
     i->slot = h->slot[pair];
+    if (program_reads_slot(h->p, i)) i->input = h->slot[pair_of(h, chunk - 1, i->micro)];
     give_slots(h, n, chunk, i->micro);
 }
 
 /* Every gradient gets a stream of its own at first; over a local edge it stays in the next chunk's. */
 static void assign_stream(holder *h, int n) {
-    const program_spec *s = h->p->spec;
     instr *i = &h->p->code[n];
     int chunk = program_chunk(h->p, i), pair = pair_of(h, chunk, i->micro);
     if (h->stream[pair] < 0) {
-        bool local = chunk < spec_edges(s) && !spec_sends(s, chunk);
+        bool local = spec_edge_is_local(h->p->spec, chunk);
         h->stream[pair] = local ? h->stream[pair_of(h, chunk + 1, i->micro)] : h->p->streams++;
     }
     i->stream = h->stream[pair];

@@ -114,8 +114,7 @@ trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out)
 /* The actions after which the slot of a chunk is free: its own last one, and that of the next chunk where that is on
  * the same stage. */
 static int last_actions(const program_spec *s, int chunk) {
-    bool local = chunk < spec_edges(s) && !spec_sends(s, chunk);
-    return 1 + local;
+    return 1 + spec_edge_is_local(s, chunk);
 }
 
 /* Whether a chunk has a unit whose backward pass is split; the W of another one is empty. */
@@ -141,7 +140,7 @@ static int most_slots(const program_spec *s, const pp_actions *order, uint8_t *d
         if (a->kind == ACTION_FORWARD && ++used > most) most = used;
         if (!is_last(s, a)) continue;
         used -= ++*own == last_actions(s, a->chunk);
-        if (a->chunk == 0 || spec_receives(s, a->chunk)) continue;
+        if (!spec_edge_is_local(s, a->chunk - 1)) continue;
         own = &done[spec_chunk_number(s, a->chunk - 1) * s->micros + a->micro];
         used -= ++*own == last_actions(s, a->chunk - 1);
     }

@@ -99,8 +99,8 @@ static trine_status check_twice(const checker *c) {
             unsigned char *own = has(c, a->chunk, a->micro);
             if (*own & BIT(a->kind)) {
                 spot first = find(c, a->chunk, a->micro, BIT(a->kind));
-                return RAISE(TRINE_EINVAL, AT_FORMAT "the second time; the first is in column %d",
-                             AT(c, at), pp_orders_column(c->o, p, first.n));
+                return RAISE(TRINE_EINVAL, AT_FORMAT "duplicate; first in column %d", AT(c, at),
+                             pp_orders_column(c->o, p, first.n));
             }
             *own = (unsigned char)(*own | BIT(a->kind));
         }

@@ -303,7 +303,6 @@ static void take_slot(rank_state *h, arena *a, int slot) {
     bool receives = false;
     for (int n = 0; n < spec_stage_chunks(spec, stage); n++)
         receives = receives || spec_receives(spec, spec_stage_chunk(spec, stage, n));
-    to->chunk = -1;
     if (state_reads_batches(h)) {
         to->tokens = arena_take(a, MEM_DATA, state_batch_bytes(h));
         to->targets = arena_take(a, MEM_DATA, state_batch_bytes(h));
@@ -420,20 +419,6 @@ held_unit *state_unit(const rank_state *h, int unit) {
 
 void *state_acts(const rank_state *h, const held_unit *u, int slot) {
     return u->acts + (size_t)slot * h->config.model.acts_record;
-}
-
-void state_hold(rank_state *h, int slot, int chunk, int micro) {
-    for (int n = 0; n < h->config.program->slots; n++)
-        if (h->slots[n].chunk == chunk && h->slots[n].micro == micro) h->slots[n].chunk = -1;
-    h->slots[slot].chunk = chunk;
-    h->slots[slot].micro = micro;
-}
-
-const held_slot *state_slot_of(const rank_state *h, int chunk, int micro) {
-    int n = 0;
-    for (; h->slots[n].chunk != chunk || h->slots[n].micro != micro; n++)
-        ASSERT(n < h->config.program->slots - 1);
-    return &h->slots[n];
 }
 
 void *state_keep(const rank_state *h, int keep) {

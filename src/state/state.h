@@ -69,7 +69,6 @@ typedef struct {
 
 /* The batch and the activations between units of one slot; N = B*T, R as in model/gpt.h. */
 typedef struct {
-    int chunk, micro;          /* that it has held last; chunk -1: none */
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
     void *input;               /* (R, C) received in a message; NULL: none is received */
     void **outputs; /* [units] (R, C) of each unit that does not make the loss; blocks of the same number in their
@@ -112,9 +111,6 @@ void state_take(rank_state *h, arena *a);
 trine_status state_init(rank_state *h, device *dev, uint64_t seed);
 
 held_unit *state_unit(const rank_state *h, int unit);
-/* Notes that a slot holds a micro-batch of a chunk; the slot that does, which there must be. */
-void state_hold(rank_state *h, int slot, int chunk, int micro);
-const held_slot *state_slot_of(const rank_state *h, int chunk, int micro);
 /* The model's record of a unit's slot, and of a keep buffer. */
 void *state_acts(const rank_state *h, const held_unit *u, int slot);
 void *state_keep(const rank_state *h, int keep);

@@ -1,6 +1,6 @@
 /* Added tokens: texts that are found before anything else, and become their ids. Of those that begin at the leftmost
- * place the longest counts. One list is of tokens that are found in the text as it is, one of those that are found in the
- * normalized text ("normalized": true). */
+ * place the longest counts. One list is of tokens that are found in the text as it is, one of those that are found in
+ * the normalized text ("normalized": true). */
 #ifndef TRINE_TOKENIZER_ADDED_H
 #define TRINE_TOKENIZER_ADDED_H
 
@@ -38,7 +38,7 @@ typedef struct {
     size_t cut;    /* the text may be cut here; SIZE_MAX: nowhere */
     size_t at;     /* end of the last token, or 0: text from here on is not yet passed */
     size_t search;
-    bool broken;   /* the cut lies in what looks like a token and is none: behind the cut others would be found in it */
+    bool broken;   /* the cut lies in what looks like a token and is none: others would be found behind it */
 } added_walk;
 
 /* The next token in valid UTF-8: *token takes [*begin, *end); text[walk->at before the call, *begin) lies before it.

@@ -1,6 +1,6 @@
 /* The model: symbols of a word are merged pair by pair, the earliest merge of the file first, among equal ones the
- * leftmost (Sennrich et al. 2016, algorithm 1). Symbols are the word's bytes (ByteLevel), or its characters, or, for a
- * character that is no token, the tokens <0x00> to <0xFF> of its bytes (byte_fallback), or the unknown token. */
+ * leftmost (Sennrich et al. 2016, algorithm 1). Symbols are the word's bytes (ByteLevel), or its characters, or, for
+ * a character that is no token, the tokens <0x00> to <0xFF> of its bytes (byte_fallback), or the unknown token. */
 #ifndef TRINE_TOKENIZER_BPE_H
 #define TRINE_TOKENIZER_BPE_H
 
@@ -24,7 +24,8 @@ typedef struct {
     uint64_t beside[1024]; /* of bytes as symbols: the same as a bit for each pair, 256 x left + right */
 } bpe;
 
-/* Reads tokenizer.json's "model", whose tokens are in `words` already. Errors: TRINE_EUNSUPPORTED, TRINE_EDATA, TRINE_ENOMEM. */
+/* Reads tokenizer.json's "model", whose tokens are in `words` already. Errors: TRINE_EUNSUPPORTED, TRINE_EDATA,
+ * TRINE_ENOMEM. */
 trine_status bpe_read(bpe *b, const vocab *words, bool bytes, const cJSON *model, const char *path);
 /* From the text of a merges.txt or vocab.bpe. Not owned: changed and restored. Errors: as above. */
 trine_status bpe_read_lines(bpe *b, const vocab *words, const char *merges, size_t bytes, const char *path);
@@ -59,8 +60,8 @@ static inline bool bpe_beside(const bpe *b, char left, char right) {
     return b->beside[pair >> 6] >> (pair & 63) & 1;
 }
 
-/* Appends the ids of a word of valid UTF-8. Errors: TRINE_EDATA for more than ENCODE_WORD bytes; TRINE_ENOMEM. Cost: n^2
- * steps of a few instructions up to BPE_SHORT symbols, then n log n. */
+/* Appends the ids of a word of valid UTF-8. Errors: TRINE_EDATA for more than ENCODE_WORD bytes; TRINE_ENOMEM. Cost:
+ * n^2 steps of a few instructions up to BPE_SHORT symbols, then n log n. */
 trine_status bpe_word(const bpe *b, bpe_scratch *s, const char *word, size_t bytes, token_list *out);
 
 #define BPE_SHORT 48

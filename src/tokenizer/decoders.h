@@ -29,12 +29,12 @@ typedef struct {
     bool byte_level, byte_fallback; /* the last of the steps */
     bool spaced;                    /* no decoder: tokens are joined by spaces */
     bool fused;                     /* the tokens are one text: nothing but `strip` may follow */
-    char strip[8];                  /* a character that is removed at the start of the text, at most strip_most times */
+    char strip[8];                  /* a character removed at the start of the text, at most strip_most times */
     uint64_t strip_most;
 } decode_list;
 
-/* Reads tokenizer.json's "decoder", which may be null. Errors: TRINE_EUNSUPPORTED names what is not there; TRINE_EDATA;
- * TRINE_ENOMEM. */
+/* Reads tokenizer.json's "decoder", which may be null. Errors: TRINE_EUNSUPPORTED names what is not there;
+ * TRINE_EDATA; TRINE_ENOMEM. */
 trine_status decode_read(decode_list *list, const cJSON *entry, const char *path);
 void decode_list_free(decode_list *list);
 

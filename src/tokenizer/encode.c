@@ -67,8 +67,8 @@ static const char *piece_end(const bpe *m, const char *at, const char *end) {
     return at;
 }
 
-/* A word that is not in the cache. Its pieces are short, so that merging is quick, and may be in the cache; not where a
- * piece may be a token that merges do not lead to. */
+/* Encodes an uncached word piecewise, unless a piece may be a token that merges cannot reach. Pieces are short, so that
+ * merging is quick, and may be in the cache. */
 static trine_status merge_new(encoder *e, const char *word, size_t bytes) {
     const bpe *m = &e->t->model;
     const char *end = word + bytes, *stop = m->bytes && m->cuttable ? piece_end(m, word, end) : end;

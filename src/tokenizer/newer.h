@@ -1,5 +1,5 @@
-/* Characters that are newer than the Unicode of the PCRE2 that is linked: they are neither letters nor digits there, and
- * Hugging Face's tokenizers may split them in another way. */
+/* Characters that are newer than the Unicode of the PCRE2 that is linked: they are neither letters nor digits there,
+ * and Hugging Face's tokenizers may split them in another way. */
 #ifndef TRINE_TOKENIZER_NEWER_H
 #define TRINE_TOKENIZER_NEWER_H
 

@@ -15,7 +15,7 @@
 /* What the text is to the whole text. */
 typedef struct {
     bool continues; /* a part of a text whose part before is elsewhere */
-    size_t head;    /* bytes at the start that stand for the first character of the whole text, as `tokenizers` has it */
+    size_t head;    /* bytes at the start that stand for the first character of the whole text */
 } text_place;
 
 typedef struct normalizer normalizer;
@@ -47,15 +47,15 @@ typedef struct {
 /* Appends the rows of tokenizer.json's "normalizer", which may be null. Errors: TRINE_EUNSUPPORTED names an unknown
  * kind; TRINE_EDATA; TRINE_ENOMEM. */
 trine_status normalizer_read(normalizer_list *list, const cJSON *entry, const char *path);
-/* Appends a row that replaces " " by `by`, and one that prepends `what` unless the text begins with it: to every text,
- * or to one that begins with what the first character of the whole text became. */
+/* Appends a row that replaces " " by `by`, and one that prepends `what` unless the text begins with it: to every
+ * text, or to one that begins with what the first character of the whole text became. */
 typedef enum { PREPEND_ALWAYS, PREPEND_FIRST } prepend_scheme;
 trine_status normalizer_add_spaces(normalizer_list *list, const char *by);
 trine_status normalizer_add_prefix(normalizer_list *list, const char *what, prepend_scheme scheme);
 void normalizer_list_free(normalizer_list *list);
 
-/* *out = the normalized text, in out->text or, if there are no rows, `text` itself; place->head becomes its. `spare` is a
- * second buffer. Errors: TRINE_ENOMEM, the pattern's. */
+/* *out = the normalized text, in out->text or, if there are no rows, `text` itself; place->head becomes its. `spare`
+ * is a second buffer. Errors: TRINE_ENOMEM, the pattern's. */
 trine_status normalizer_apply(const normalizer_list *list, pattern_scratch *s, const char *text,
                               size_t bytes, text_place *place, text_buffer *out, text_buffer *spare);
 

@@ -1,9 +1,9 @@
 /* Regular expressions of Oniguruma's syntax (ONIG_SYNTAX_ONIGURUMA, in UTF-8 without options), which is what a
  * tokenizer.json has, in PCRE2's syntax. The two differ in what classes, escapes, options and repeats mean. An
- * expression is parsed, and written again so that it matches the same; what cannot be written so, and what is rare, is
- * refused by name. Differences that the table of this file covers:
+ * expression is parsed, and written again so that it matches the same; what cannot be written so, and what is rare,
+ * is refused by name. Differences that the table of this file covers:
  *
- *   \s \w \d \h \v \R \N \O \b    other sets of characters; \w has six characters more outside of brackets than inside
+ *   \s \w \d \h \v \R \N \O \b    other sets of characters; \w has six more outside of brackets than inside
  *   \p{...}, [:name:]             general categories, scripts and POSIX names, whatever their case, spaces and dashes
  *   [a[bc]], [a&&b]               sets of sets, as alternatives and lookaheads of one character
  *   {,n}                          {0,n}
@@ -21,9 +21,9 @@ typedef struct {
     bool atomic; /* there is a group that is not entered again: (?>...), (...)++ */
 } oniguruma_facts;
 
-/* Appends the expression in PCRE2's syntax, for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE and "\n" as the newline. Errors:
- * TRINE_EUNSUPPORTED: the message starts with `path`, and has the expression and what is not supported; TRINE_ENOMEM.
- * Pure, but for memory. */
+/* Appends the expression in PCRE2's syntax, for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE and "\n" as the newline.
+ * Errors: TRINE_EUNSUPPORTED: the message starts with `path`, and has the expression and what is not supported;
+ * TRINE_ENOMEM. Pure, but for memory. */
 trine_status oniguruma_translate(text_buffer *to, oniguruma_facts *facts, const char *expression,
                                  const char *path);
 

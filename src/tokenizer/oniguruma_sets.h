@@ -14,8 +14,8 @@ typedef struct {
 
 /* \s \S \w \W \d \D \h \H. Whether there is such an escape. */
 bool named_set_escape(named_set *s, char escape, bool in_bracket, bool *negative);
-/* The name of \p{name}, in any case, with or without spaces, dashes and underscores. False: no such set. A name that is
- * none of the table's may be a script's, which is found out when PCRE2 compiles. */
+/* The name of \p{name}, in any case, with or without spaces, dashes and underscores. False: no such set. A name that
+ * is none of the table's may be a script's, which is found out when PCRE2 compiles. */
 bool named_set_property(named_set *s, const char *name, bool in_bracket);
 /* The name of [:name:]. */
 bool named_set_posix(named_set *s, const char *name);

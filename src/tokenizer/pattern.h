@@ -9,8 +9,8 @@ typedef struct pattern pattern;
 
 #define PATTERN_BYTES 8192 /* of the longest expression */
 
-/* Compiles an expression. Owned by the caller; NULL after an error. Errors: TRINE_EUNSUPPORTED: the message starts with
- * `path`, and has the expression and what is not supported; TRINE_ENOMEM. Not collective. */
+/* Compiles an expression. Owned by the caller; NULL after an error. Errors: TRINE_EUNSUPPORTED: the message starts
+ * with `path`, and has the expression and what is not supported; TRINE_ENOMEM. Not collective. */
 trine_status pattern_create(pattern **p, const char *expression, const char *path);
 /* The same for a text that is searched for as it is. */
 trine_status pattern_literal(pattern **p, const char *text, const char *path);
@@ -39,7 +39,7 @@ void pattern_scratch_destroy(pattern_scratch **s);
 trine_status pattern_find(const pattern *p, pattern_scratch *s, const char *text, size_t bytes,
                           size_t from, size_t *begin, size_t *end);
 
-/* All matches, one after the other, as `tokenizers` has them: an empty one at the end of the last match is left out. */
+/* All matches, one after the other, as `tokenizers` has them: skips an empty match at the previous match's end. */
 typedef struct {
     size_t search, last; /* {0, SIZE_MAX} begins; the end of the last match */
 } pattern_walk;

@@ -46,9 +46,7 @@ static trine_status read_single(tokenizer *t, const cJSON *entry) {
         const cJSON *token = json_member(piece, "SpecialToken"),
                     *sequence = json_member(piece, "Sequence");
         CHECK((!token) != (!sequence) && !(sequence && text), TRINE_EUNSUPPORTED,
-              "%s: a piece of the template is neither a token nor the text, or "
-              "the text is there twice",
-              t->path);
+              "%s: template entries must be tokens or the text; the text once", t->path);
         if (sequence)
             text = true;
         else

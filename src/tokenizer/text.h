@@ -25,8 +25,8 @@ size_t text_valid(const char *text, size_t bytes);
 /* Bytes of the longest prefix that is ASCII. */
 size_t text_ascii(const char *text, size_t bytes);
 
-/* Bytes at the start of `text`, which is no UTF-8 there, that one U+FFFD replaces: the maximal part of a character, or one
- * byte, as in Python's errors="replace". *incomplete: the text ends within what may be a character. */
+/* Bytes at the start of `text`, which is no UTF-8 there, that one U+FFFD replaces: the maximal part of a character,
+ * or one byte, as in Python's errors="replace". *incomplete: the text ends within what may be a character. */
 size_t text_invalid(const char *text, size_t bytes, bool *incomplete);
 
 /* Appends the text with U+FFFD for every invalid sequence; adds their number to *replaced. Errors: TRINE_ENOMEM. */
@@ -64,8 +64,8 @@ static inline size_t text_put(char to[4], uint32_t c) {
 /* Unicode's White_Space. */
 bool text_space(uint32_t c);
 
-/* Case folding (Unicode Standard, section 3.13, with characters that become several): the characters that `c` becomes;
- * returns their number. */
+/* Case folding (Unicode Standard, section 3.13, with characters that become several): the characters that `c`
+ * becomes; returns their number. */
 #define TEXT_FOLDED 4
 int text_fold(uint32_t c, uint32_t to[TEXT_FOLDED]);
 /* The characters that become several; returns their number. Cost: some milliseconds. */

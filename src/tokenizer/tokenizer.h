@@ -1,10 +1,10 @@
 /* Tokenizers: byte pair encoding (Sennrich et al. 2016, section 3.2) as Hugging Face's `tokenizers` computes it, from
- * its tokenizer.json, or from GPT-2's encoder.json and vocab.bpe. Text goes through these stages, each a list that the
- * file gives:
+ * its tokenizer.json, or from GPT-2's encoder.json and vocab.bpe. Text goes through these stages, each a list that
+ * the file gives:
  *
  *   added tokens      "<|endoftext|>": found in the text, their ids are emitted as they are
  *   normalizers       NFC, Prepend, Replace ...                      (normalize.h)
- *   pre-tokenizers    regular expressions that cut words: merges never cross from one word to the next   (pretokenize.h)
+ *   pre-tokenizers    regular expressions that cut words: merges never cross them   (pretokenize.h)
  *   model             bytes or characters of a word, merged pair by pair in the order of the merges      (bpe.h)
  *   template          tokens before and after a text, such as <|begin_of_text|>
  *
@@ -20,11 +20,11 @@
 
 typedef struct tokenizer tokenizer;
 
-/* Opens the tokenizer at `path`: a file tokenizer.json or encoder.json, or a folder with tokenizer.json, with encoder.json
- * and vocab.bpe (GPT-2's first names), or with vocab.json and merges.txt (its later ones). Of a tokenizer_config.json
- * beside it only the names of the tokens that begin and end a document are read. Owned by the caller; NULL after an
- * error. Errors: TRINE_EIO; TRINE_EDATA, the message names file and fault; TRINE_EUNSUPPORTED names what the file asks
- * for; TRINE_ENOMEM. Not collective. */
+/* Opens the tokenizer at `path`: a file tokenizer.json or encoder.json, or a folder with tokenizer.json, with
+ * encoder.json and vocab.bpe (GPT-2's first names), or with vocab.json and merges.txt (its later ones). Of a
+ * tokenizer_config.json beside it only the names of the tokens that begin and end a document are read. Owned by the
+ * caller; NULL after an error. Errors: TRINE_EIO; TRINE_EDATA, the message names file and fault; TRINE_EUNSUPPORTED
+ * names what the file asks for; TRINE_ENOMEM. Not collective. */
 trine_status tokenizer_open(tokenizer **t, const char *path);
 void tokenizer_close(tokenizer **t);
 
@@ -87,8 +87,8 @@ typedef enum {
 trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned flags,
                           token_list *out);
 
-/* Bytes of the longest word that merging takes at once: some 36 bytes of memory for each. (Words are cut first where no
- * merge can reach across.) */
+/* Bytes of the longest word that merging takes at once: some 36 bytes of memory for each. (Words are cut first where
+ * no merge can reach across.) */
 #define ENCODE_WORD ((size_t)4 << 20)
 
 /* A part of a long text, so that texts of any length are encoded in bounded memory and by several threads: the ids of
@@ -104,8 +104,8 @@ typedef struct {
 #define ENCODE_AHEAD ((size_t)4096)
 
 /* A place at which a text may be cut is one where no word, added token or normal form reaches across; only encoding
- * shows it. Sets *holds to whether `part` may end at its cut, and only then appends its ids. If it does not hold, join
- * the part with what follows and cut later. The end of the text always holds. Without the template. Errors: as
+ * shows it. Sets *holds to whether `part` may end at its cut, and only then appends its ids. If it does not hold,
+ * join the part with what follows and cut later. The end of the text always holds. Without the template. Errors: as
  * encoder_text. Not collective. */
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds);
 
@@ -120,8 +120,8 @@ trine_status tokenizer_after(const tokenizer *t, token_list *out);
 /* Number of invalid sequences that became U+FFFD, since the encoder was created. */
 uint64_t encoder_replaced(const encoder *e);
 
-/* Characters that are newer than the Unicode of the PCRE2 that is linked, and may be split in another way than by Hugging
- * Face's tokenizers. {0}: none. */
+/* Characters that are newer than the Unicode of the PCRE2 that is linked, and may be split in another way than by
+ * Hugging Face's tokenizers. {0}: none. */
 #define NEWER_SHOWN 5
 typedef struct {
     uint64_t count;              /* of characters, each as often as it occurs */

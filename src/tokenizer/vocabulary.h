@@ -17,8 +17,8 @@ typedef struct {
     uint32_t size, table_size;
 } vocab;
 
-/* Makes room for `tokens` tokens with ids below *size, which may not be more than twice as many and 1024: no memory is
- * allocated by a number in a file. Errors: TRINE_EDATA, TRINE_ENOMEM. */
+/* Makes room for `tokens` tokens with ids below *size, which may not be more than twice as many and 1024: no memory
+ * is allocated by a number in a file. Errors: TRINE_EDATA, TRINE_ENOMEM. */
 trine_status vocab_create(vocab *v, size_t tokens, uint64_t size, const char *path);
 void vocab_free(vocab *v);
 

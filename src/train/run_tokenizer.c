@@ -9,7 +9,7 @@
 
 void run_tokenizer_free(run_tokenizer *r) {
     free(r->path);
-    carried_free(&r->files);
+    tokenizer_files_free(&r->files);
     *r = (run_tokenizer){0};
 }
 
@@ -31,8 +31,7 @@ static trine_status check_source(const tokenizer *t, const tokens *source, const
     uint64_t hash;
     TRY(tokens_tokenizer(source, &hash));
     CHECK(!hash || hash == tokenizer_hash(t), TRINE_EINVAL,
-          "%s %s: its tokens are those of another tokenizer (hash %016" PRIx64
-          ") than %s (%016" PRIx64
+          "%s %s was made with a different tokenizer (hash %016" PRIx64 ") than %s (%016" PRIx64
           "); convert the text again with trine-tokens --tokenizer, or name the tokenizer of the "
           "tokens with --tokenizer",
           option, tokens_path(source), hash, tokenizer_path(t), tokenizer_hash(t));
@@ -67,7 +66,7 @@ static trine_status take(run_tokenizer *r, const tokenizer *t, const run_tokeniz
 static trine_status read_tokenizer(run_tokenizer *r, const run_tokenizer_fit *fit,
                                    const char *path) {
     tokenizer *t;
-    TRY(carried_read(&r->files, path));
+    TRY(tokenizer_files_read(&r->files, path));
     TRY(tokenizer_open(&t, path));
     trine_status status = take(r, t, fit);
     tokenizer_close(&t);
@@ -100,7 +99,7 @@ static trine_status take_folder(run_tokenizer *r, const run_tokenizer_fit *fit,
     TRY(hash_of_files(r, fit));
     r->ends = hf_config_tokens(folder, fit->config->model.vocab_size);
     r->has_ends = true;
-    if (!tokenizer_exists(folder)) return carried_read(&r->files, folder);
+    if (!tokenizer_exists(folder)) return tokenizer_files_read(&r->files, folder);
     trine_status status = read_tokenizer(r, fit, folder);
     if (status != TRINE_EUNSUPPORTED) return status;
     snprintf(r->why_not, sizeof r->why_not, "%s", status_message());
@@ -114,7 +113,7 @@ static trine_status check_same(const run_tokenizer *r, const run_tokenizer_fit *
     uint64_t saved = ckpt_saved_tokenizer(source);
     if (!saved || !r->hash || saved == r->hash) return TRINE_OK;
     return RAISE(TRINE_EINVAL,
-                 "%s: its run has the tokens of another tokenizer (hash %016" PRIx64
+                 "%s: the run uses a different tokenizer (hash %016" PRIx64
                  ") than %s %s (%016" PRIx64
                  "); go on with the same tokenizer, or start a new run from its weights with "
                  "--load-weights-only",

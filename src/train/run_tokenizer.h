@@ -13,7 +13,7 @@ typedef struct {
     uint64_t hash;  /* tokenizer_hash; without a tokenizer that in the token files; 0: unknown */
     bool chosen;    /* the configuration names it */
     char why_not[512]; /* why a loaded folder's tokenizer is not read, only carried; "": it has none or is read */
-    carried files;  /* for checkpoints */
+    tokenizer_files files;  /* for checkpoints */
     hf_tokens ends; /* that begin and end its texts, if `path`; otherwise those of the folder that was loaded */
     bool has_ends;
 } run_tokenizer;
@@ -25,7 +25,7 @@ typedef struct {
 } run_tokenizer_fit;
 
 /* Reads the tokenizer that the configuration names, if any, and the hash in the token files. Errors: TRINE_EINVAL when the
- * model's vocabulary is too small for it, or when token files are another tokenizer's; those of carried_read and
+ * model's vocabulary is too small for it, or when token files are another tokenizer's; those of tokenizer_files_read and
  * tokenizer_open. run_tokenizer_free frees *r in any case. Not collective. */
 trine_status run_tokenizer_begin(run_tokenizer *r, const run_tokenizer_fit *fit);
 

@@ -8,7 +8,7 @@
 #include "comm/api/device_memory.h"
 #include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
-#include "plan/beside.h"
+#include "plan/outside_plan.h"
 #include "plan/oom.h"
 #include "train/gpus.h"
 
@@ -89,7 +89,7 @@ static trine_status take_host(trine_trainer *t, const arena *plan, size_t stagin
 static trine_status register_memory(const trine_trainer *t, char *base, const arena *plan) {
     device_region memory = {.dev = t->dev,
                             .base = base,
-                            .bytes = beside_staging_buffer(plan),
+                            .bytes = outside_plan_staging_buffer(plan),
                             .rest = t->base,
                             .rest_bytes = (size_t)(base - (char *)t->base),
                             .shared = stages(t) ? t->shared : NULL,

@@ -25,14 +25,14 @@ static int setup(void **state) {
           "{ printf '{\"model\":{\"vocab\":{}},\"x\":\"'; head -c 4999971 /dev/zero | tr '\\0' x; "
           "printf '\"}'; } >tokenizer.json",
           in_dir("tokenizer"), in_dir("tokenizer"));
-    OK(carried_read(&image_carried, in_dir("tokenizer")));
+    OK(tokenizer_files_read(&image_carried, in_dir("tokenizer")));
     image_save(&small, in_dir("kept"), 20);
     image_save(&large, in_dir("kept"), 40);
     return 0;
 }
 
 static int teardown(void **state) {
-    carried_free(&image_carried);
+    tokenizer_files_free(&image_carried);
     shell("rm -r %s%s", test_dir, "");
     return image_teardown(state);
 }

@@ -166,7 +166,7 @@ static void positions_of_both_names_are_read(void **state) {
                             "{\"rope_type\": \"llama3\", \"factor\": 8, "
                             "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
                             "\"original_max_position_embeddings\": 64}"),
-            TRINE_EINVAL, "original_max_position_embeddings is another in the rope scaling");
+            TRINE_EINVAL, "original_max_position_embeddings differs between rope_scaling");
 }
 
 static trine_status parse_family(trine_model *m, const char *type, const char *more) {

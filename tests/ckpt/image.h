@@ -220,7 +220,7 @@ static inline ckpt_state image_state(int64_t step) {
                         .finite_norm = 0.1};
 }
 
-static carried image_carried; /* files to save beside the model; the program reads and frees them */
+static tokenizer_files image_carried; /* files to save beside the model; the program reads and frees them */
 
 /* Saves the model as checkpoint `step` of `dir`. Collective over: world. */
 static inline void image_save(const cutting *c, const char *dir, int64_t step) {

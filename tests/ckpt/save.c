@@ -18,7 +18,7 @@ static char base[64]; /* the same on all ranks */
 static char dir[80];
 static device *dev;
 
-static carried tokenizer_files; /* of the case; none by default */
+static tokenizer_files saved_files; /* of the case; none by default */
 static trine_comm *comm;
 static trine_mesh *mesh;
 static int rank, ranks;
@@ -49,7 +49,7 @@ static int end(void **state) {
     char command[128];
     (void)state;
     calls_hook = NULL;
-    carried_free(&tokenizer_files);
+    tokenizer_files_free(&saved_files);
     lease_give_back(&image_lease);
     meet();
     snprintf(command, sizeof command, "rm -rf %s", base);
@@ -69,7 +69,7 @@ static int never_sync(const char *call, const char *path) {
 static trine_status save_to(const char *to, const image_setting *s, int64_t step, int keep) {
     image *m = image_make(s, dev, rank);
     m->is.state.step = m->is.state.updates = m->is.state.finite_step = step;
-    m->is.carried = &tokenizer_files;
+    m->is.carried = &saved_files;
     trine_status status = ckpt_save(mesh, &m->is, to, keep, NULL);
     image_free(m);
     return status;
@@ -168,7 +168,7 @@ static void expect_manifest(const char *folder, int files, int64_t step) {
     char *text = read_file(path_of(folder, MANIFEST_FILE), &bytes);
     OK(manifest_parse(&m, text, bytes, folder));
     free(text);
-    files += tokenizer_files.count;
+    files += saved_files.count;
     assert_int_equal(m.count, files);
     assert_int_equal(m.state.step, step);
     assert_int_equal(m.state.samples, 56);
@@ -260,9 +260,9 @@ static void make_tokenizer(int bytes) {
         base, base, bytes, bytes - 6);
     if (rank != 0) return;
     assert_int_equal(system(command), 0);
-    OK(carried_read(&tokenizer_files, path_of(base, "t")));
-    assert_int_equal(tokenizer_files.count, 2);
-    assert_int_equal(carried_bytes(&tokenizer_files), bytes + 7);
+    OK(tokenizer_files_read(&saved_files, path_of(base, "t")));
+    assert_int_equal(saved_files.count, 2);
+    assert_int_equal(tokenizer_files_bytes(&saved_files), bytes + 7);
 }
 
 /* As they were when they were read. */
@@ -284,29 +284,30 @@ static void the_tokenizers_files_are_saved(void **state) {
 
 static void a_folder_or_file_names_the_tokenizer(void **state) {
     char command[256];
-    carried c;
+    tokenizer_files c;
     (void)state;
     if (rank != 0) return;
     make_tokenizer(TWO_BLOCKS);
-    OK(carried_read(&c, path_of(base, "t/merges.txt")));
+    OK(tokenizer_files_read(&c, path_of(base, "t/merges.txt")));
     assert_int_equal(c.count, 2);
-    carried_free(&c);
-    OK(carried_read(&c, path_of(base, "t/README.md"))); /* a tokenizer.json of another name */
+    tokenizer_files_free(&c);
+    OK(tokenizer_files_read(&c,
+                            path_of(base, "t/README.md"))); /* a tokenizer.json of another name */
     assert_int_equal(c.count, 3);
     assert_string_equal(c.files[0].name, "tokenizer.json");
     assert_memory_equal(c.files[0].data, OTHER "\n", strlen(OTHER) + 1);
-    carried_free(&c);
-    OK(carried_read(&c, path_of(base, "nowhere")));
+    tokenizer_files_free(&c);
+    OK(tokenizer_files_read(&c, path_of(base, "nowhere")));
     assert_int_equal(c.count, 0);
     snprintf(command, sizeof command, "cd %s/t && truncate -s 67108865 tokenizer_config.json",
              base);
     assert_int_equal(system(command), 0);
-    assert_int_equal(carried_read(&c, path_of(base, "t")), TRINE_EDATA);
+    assert_int_equal(tokenizer_files_read(&c, path_of(base, "t")), TRINE_EDATA);
     assert_int_equal(c.count, 0);
     status_clear();
     snprintf(command, sizeof command, "cd %s/t && rm vocab.json && mkdir vocab.json", base);
     assert_int_equal(system(command), 0);
-    assert_int_equal(carried_read(&c, path_of(base, "t")), TRINE_EDATA);
+    assert_int_equal(tokenizer_files_read(&c, path_of(base, "t")), TRINE_EDATA);
     status_clear();
 }
 

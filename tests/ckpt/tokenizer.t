@@ -115,22 +115,22 @@ check "a folder's tokenizer that Trine does not read is carried" foreign
 
 # ---- Refused
 
-check "token files of another tokenizer" refuses "--data-path other.bin: its tokens are those of another tokenizer" \
+check "token files of another tokenizer" refuses "--data-path other.bin was made with a different tokenizer" \
     train 4 --tp 2 --tokenizer own --data-path other.bin --save new
-check "of the validation, too" refuses "--val-data-path other.bin: its tokens are those of another tokenizer" \
+check "of the validation, too" refuses "--val-data-path other.bin was made with a different tokenizer" \
     train 1 --tokenizer own --data-path own.bin --val-data-path other.bin --save new
-check "a source of a blend" refuses "--data-path other.bin: its tokens are those of another tokenizer" \
+check "a source of a blend" refuses "--data-path other.bin was made with a different tokenizer" \
     train 1 --tokenizer own --data-path "0.5 plain.bin 0.5 other.bin" --save new
 check "training and validation of two tokenizers" refuses "their tokens are those of different tokenizers" \
     train 1 --data-path own.bin --val-data-path other.bin --save new
 check "token files of another tokenizer than the checkpoint's" refuses \
-    "--data-path other.bin: its tokens are those of another tokenizer" train 1 --data-path other.bin --save saved --load auto
+    "--data-path other.bin was made with a different tokenizer" train 1 --data-path other.bin --save saved --load auto
 check "a vocabulary that is too small" refuses "the largest id of this tokenizer is 399, but the model's vocabulary is 300" \
     train 1 --tokenizer wide --save new
 # A loaded model keeps its vocabulary, so that a larger one is no advice there.
 check "a vocabulary of a loaded model that is too small" refuses "name the model's own tokenizer with --tokenizer, or start a new model \
 (without --load) with --vocab-size 400 or more" train 1 --tokenizer wide --load saved/step-4 --save new
-check "another tokenizer than the checkpoint's" refuses "saved/step-4: its run has the tokens of another tokenizer" \
+check "another tokenizer than the checkpoint's" refuses "saved/step-4: the run uses a different tokenizer" \
     train 2 --tokenizer other --save saved --load auto
 check "no tokenizer" refuses "nothing/here" train 1 --tokenizer nothing/here --save new
 check "a broken tokenizer" refuses "broken/tokenizer.json" train 1 --tokenizer broken --save new

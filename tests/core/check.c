@@ -10,7 +10,20 @@
 
 /* ---- The legal programs ---- */
 
-typedef enum { PIPE, NAIVE, EVAL, ZERO1, ZERO2, ZERO3, UNTIED, QUEUE, QUEUE3, ROWS } base;
+typedef enum {
+    PIPE,
+    NAIVE,
+    EVAL,
+    ZERO1,
+    ZERO2,
+    ZERO3,
+    UNTIED,
+    QUEUE,
+    QUEUE3,
+    ROWS,
+    TURN,
+    LOOP
+} base;
 
 static const program_spec bases[] = {
     [PIPE] = {.facts = gpt_facts,
@@ -87,6 +100,24 @@ static const program_spec bases[] = {
               .parallel.schedule = TRINE_1F1B,
               .tied = true,
               .tp_partial = true},
+    /* Chunks 1 and 2 are on one stage, so that a slot is the input of another. */
+    [TURN] = {.facts = gpt_facts,
+              .stages = 2,
+              .units = 8,
+              .micros = 3,
+              .first = {0, 2, 4, 6, 8},
+              .chunks = 4,
+              .place = {0, 1, 1, 0},
+              .parallel.schedule = TRINE_ZBV,
+              .parallel.split_backward = true},
+    /* The same for all chunks. */
+    [LOOP] = {.facts = gpt_facts,
+              .stages = 1,
+              .units = 6,
+              .micros = 2,
+              .first = {0, 2, 4, 6},
+              .chunks = 3,
+              .parallel.schedule = TRINE_INTERLEAVED},
 };
 
 /* ---- Edits ---- */
@@ -229,6 +260,20 @@ static const row rows[] = {
      "slot 1 does not hold micro-batch 0"},
     {"slot out of range", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0 s2"}}, 0,
      "FORWARD u1 m0 s2", "field s2 is out of range: there are 2 slots"},
+    {"no input slot", TURN, 1, {{PUT, "FORWARD u4 m1 s3 i2", "FORWARD u4 m1 s3"}}, 1, "FORWARD u4 m1 s3",
+     "field i is missing: unit 4 reads the output of chunk 1 from its slot"},
+    {"no input slot backwards", TURN, 1, {{PUT, "BACKWARD_INPUT u4 m0 s1 i0 d0 k1", "BACKWARD_INPUT u4 m0 s1 d0 k1"}},
+     1, "BACKWARD_INPUT u4 m0 s1 d0 k1", "field i is missing: unit 4 reads the output of chunk 1 from its slot"},
+    {"its own slot for the input", TURN, 1, {{PUT, "FORWARD u4 m1 s3 i2", "FORWARD u4 m1 s3 i3"}}, 1,
+     "FORWARD u4 m1 s3 i3", "slot 3 holds micro-batch 1 of chunk 2, not the input, micro-batch 1 of chunk 1"},
+    {"a free slot for the input", TURN, 1, {{PUT, "FORWARD u4 m0 s1 i0", "FORWARD u4 m0 s1 i3"}}, 1,
+     "FORWARD u4 m0 s1 i3", "slot 3 is free; it does not hold the input, micro-batch 0 of chunk 1"},
+    {"an input slot in the middle of a chunk", TURN, 1, {{PUT, "FORWARD u5 m0 s1", "FORWARD u5 m0 s1 i0"}}, 1,
+     "FORWARD u5 m0 s1 i0", "field i0 must be unset: unit 5 does not read the output of another slot"},
+    {"an input slot beside a message", PIPE, 1, {{PUT, "BACKWARD u2 m0 s0 d0", "BACKWARD u2 m0 s0 i0 d0"}}, 1,
+     "BACKWARD u2 m0 s0 i0 d0", "field i0 must be unset: unit 2 does not read the output of another slot"},
+    {"an input slot of a message", TURN, 1, {{PUT, "RECV_ACT m0 c0 s0", "RECV_ACT m0 c0 s0 i0"}}, 1,
+     "RECV_ACT m0 c0 s0 i0", "field i0 must be unset: RECV_ACT has no field i"},
     {"slot unused", PIPE, 0, {{DECLARE, "slot", 0}}, 0, "", "slot 2 of 3 is never used"},
     {"tokens missing", PIPE, 0, {{DROP, "LOAD m1 s1", 0}}, 0, "FORWARD u0 m1 s1",
      "micro-batch 1 was not loaded into slot 1"},
@@ -449,6 +494,47 @@ static void test_broken_programs_are_refused(void **state) {
     print_message("# %zu broken programs\n", sizeof rows / sizeof *rows);
 }
 
+/* ---- The slot of the input ---- */
+
+/* Refused at the instruction with another value in field i, be it in range or not. */
+static void other_inputs_are_refused(program *stages, int stage, int at) {
+    instr *i = &stages[stage].code[at], kept = *i;
+    for (int slot = -1; slot <= stages[stage].slots; slot++) {
+        char text[INSTR_TEXT], place[INSTR_TEXT + 64];
+        if (slot == kept.input) continue;
+        i->input = slot;
+        instr_print(i, text, sizeof text);
+        snprintf(place, sizeof place, "stage %d, instruction %d (%s): ", stage, at, text);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, place);
+    }
+    *i = kept;
+}
+
+/* Every instruction of every stage, with every other slot. `readers`: a micro-batch. */
+static void test_every_other_input_slot_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        base from;
+        bool evaluation;
+        int readers;
+    } cases[] = {{TURN, false, 3}, {TURN, true, 1}, {LOOP, false, 4}, {PIPE, false, 0}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        program_spec s = bases[cases[n].from];
+        program *stages;
+        int readers = 0;
+        s.forward_only = cases[n].evaluation;
+        OK(compose_all(&s, &stages, NULL));
+        for (int p = 0; p < s.stages; p++)
+            for (int at = 0; at < stages[p].count; at++) {
+                readers += stages[p].code[at].input >= 0;
+                other_inputs_are_refused(stages, p, at);
+            }
+        OK(compose_check(stages, NULL));
+        assert_int_equal(readers, s.micros * cases[n].readers);
+        compose_destroy(&s, &stages);
+    }
+}
+
 /* ---- One queue ---- */
 
 /* Each stage but the last sends an activation that the next can receive only after sending a gradient
@@ -613,6 +699,7 @@ static void test_ends_are_complete(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_programs_are_refused),
+        cmocka_unit_test(test_every_other_input_slot_is_refused),
         cmocka_unit_test(test_one_queue_is_not_enough_for_plain_programs),
         cmocka_unit_test(test_one_queue_names_who_has_ended),
         cmocka_unit_test(test_other_groups_are_legal),

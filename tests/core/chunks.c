@@ -260,7 +260,7 @@ static void broken_ones_are_refused(void **state) {
         {INTERLEAVED, 1, "FORWARD u2 m0 s0", "FORWARD u2 m0 s4",
          "the input of chunk 1 was not received for micro-batch 0"},
         {INTERLEAVED, 2, "SEND_ACT m0 c0 s0", "SEND_ACT m1 c0 s1", "does not hold micro-batch 1"},
-        {V_SHAPED, 2, "FORWARD u6 m0 s4", "FORWARD u6 m1 s5",
+        {V_SHAPED, 2, "FORWARD u6 m0 s4 i0", "FORWARD u6 m1 s5 i1",
          "has run forward on 0 of 4 micro-batches"},
         {V_SHAPED, 0, "LOAD m0 c1 s4", "LOAD m0 c0 s0", "loaded twice"},
     };
@@ -371,9 +371,11 @@ static void order_by_turn(program *p) {
 
 /* Slots 0 and 1 of a micro-batch that has no others. */
 static void exchange_slots(program *p, int micro) {
-    for (int n = 0; n < p->count; n++)
-        if (p->code[n].micro == micro && p->code[n].slot >= 0)
-            p->code[n].slot = 1 - p->code[n].slot;
+    for (int n = 0; n < p->count; n++) {
+        instr *i = &p->code[n];
+        if (i->micro == micro && i->slot >= 0) i->slot = 1 - i->slot;
+        if (i->micro == micro && i->input >= 0) i->input = 1 - i->input;
+    }
 }
 
 typedef enum {
@@ -397,9 +399,9 @@ static const struct broken_split {
      "(BACKWARD_WEIGHT u9 m0 s5 k0): slot 5 does not hold micro-batch 0"},
     {order_late, 1, PUT, "BACKWARD_WEIGHT u9 m0 s4 k0", "BACKWARD_WEIGHT u9 m0 s0 k0",
      "slot 0 holds micro-batch 0 of chunk 1, not of chunk 4"},
-    {order_late, 2, MOVE, "FORWARD u6 m0 s4", "FORWARD u5 m0 s0",
-     "(FORWARD u6 m0 s4): chunk 2 has not run forward on micro-batch 0"},
-    {order_by_turn, 2, TURN, "RECV_ACT m1 c0 s1", "BACKWARD_WEIGHT u6 m0 s1 k1",
+    {order_late, 2, MOVE, "FORWARD u6 m0 s4 i0", "FORWARD u5 m0 s0",
+     "(FORWARD u6 m0 s4 i0): chunk 2 has not run forward on micro-batch 0"},
+    {order_by_turn, 2, TURN, "RECV_ACT m1 c0 s1", "BACKWARD_WEIGHT u6 m0 s1 i0 k1",
      "(RECV_ACT m1 c0 s0): slot 0 still holds micro-batch 0"},
     {order_late, 1, MOVE, "BACKWARD_WEIGHT u9 m0 s4 k0", "BACKWARD_INPUT u9 m0 s4 d0 k0",
      "keep buffer 0 does not hold unit 9 of micro-batch 0"},

@@ -200,10 +200,10 @@ static void take_out(program *p, int at) {
 
 static void change_field(instr *i) {
     int by = below(2) ? 1 : -1;
-    int32_t *fields[] = {&i->unit,   &i->micro, &i->slot, &i->stream, &i->gather,
-                         &i->reduce, &i->group, &i->keep, &i->chunk};
-    int n = below(10);
-    if (n == 9)
+#define FIELD_ADDRESS(letter, member) &i->member,
+    int32_t *fields[] = {FIELD_LIST(FIELD_ADDRESS)};
+    int count = (int)(sizeof fields / sizeof *fields), n = below(count + 1);
+    if (n == count)
         i->kind = below(INSTR_KINDS);
     else
         *fields[n] += by;
@@ -218,7 +218,9 @@ static void rename_buffers(program *p) {
     unit += below(spec_chunk_last(p->spec, chunk) - unit + 1);
     for (int n = 0; n < p->count; n++) {
         instr *i = &p->code[n];
-        if (i->micro != micro || program_chunk(p, i) != chunk) continue;
+        if (i->micro != micro) continue;
+        if (what == 0 && i->input >= 0 && program_chunk(p, i) == chunk + 1) i->input = slot;
+        if (program_chunk(p, i) != chunk) continue;
         if (what == 0 && i->slot >= 0) i->slot = slot;
         if (what == 1 && i->stream >= 0 && stream >= 0) i->stream = stream;
         if (what == 2 && i->keep >= 0 && keep >= 0 && i->unit == unit) i->keep = keep;

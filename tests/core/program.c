@@ -21,23 +21,21 @@ static void round_trip(const instr *i) {
     assert_string_equal(text, again);
 }
 
+#define ONE_FIELD(letter, member) +1
+enum { FIELDS = FIELD_LIST(ONE_FIELD) };
+
 /* Every kind with every subset of the fields, at both ends of their ranges. */
 static void test_round_trip(void **state) {
     (void)state;
     for (int kind = 0; kind < INSTR_KINDS; kind++)
-        for (int fields = 0; fields < 512; fields++)
+        for (int fields = 0; fields < 1 << FIELDS; fields++)
             for (int large = 0; large < 2; large++) {
-                int32_t value = large ? INT32_MAX : 0;
                 instr i = program_instr((instr_kind)kind, -1, -1);
-                if (fields & 1) i.unit = value;
-                if (fields & 2) i.micro = value;
-                if (fields & 4) i.slot = value;
-                if (fields & 8) i.stream = value;
-                if (fields & 16) i.gather = value;
-                if (fields & 32) i.reduce = value;
-                if (fields & 64) i.group = value;
-                if (fields & 128) i.chunk = value;
-                if (fields & 256) i.keep = value;
+                int field = 0;
+#define SET_FIELD(letter, member)                                                                  \
+    if (fields & 1 << field++) i.member = large ? INT32_MAX : 0;
+                FIELD_LIST(SET_FIELD)
+#undef SET_FIELD
                 round_trip(&i);
             }
 }

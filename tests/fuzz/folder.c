@@ -544,14 +544,14 @@ static bool reads_tokenizer(const scene *s) {
     tokenizer *t;
     const chat_template *chat;
     trine_model model = {0};
-    carried c;
+    tokenizer_files c;
     bool good = accepted(tokenizer_open(&t, s->in));
     tokenizer_close(&t);
     (void)accepted(chat_open(&chat, s->in)); /* it is none that is known */
     (void)accepted(hf_model(&model, s->in));
-    bool carries = accepted(carried_read(&c, s->in));
+    bool carries = accepted(tokenizer_files_read(&c, s->in));
     for (int i = 0; i < c.count; i++) check_bytes(c.files[i].data, c.files[i].bytes);
-    carried_free(&c);
+    tokenizer_files_free(&c);
     return good && carries;
 }
 

@@ -104,8 +104,8 @@ static const trine_family *const test_families[] = {&trine_gpt2,       &parallel
                                                     &trine_qwen3};
 #define TEST_FAMILIES ((int)(sizeof test_families / sizeof *test_families))
 
-/* Whether its blocks have separate heads of keys and values: then tests give it fewer of them, and heads whose width is
- * not C / H. */
+/* Whether its blocks have separate heads of keys and values: then tests give it fewer of them, and heads whose width
+ * is not C / H. */
 static inline bool groups_queries(const trine_family *f) {
     return f == &trine_llama || f == &trine_qwen2 || f == &trine_qwen3;
 }

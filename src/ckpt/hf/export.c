@@ -35,8 +35,8 @@ typedef struct {
     size_t count;
     trine_model model;
     const hf_tokens *tokens;
-    unsigned mode;   /* permission bits that all files of the source with tensors have */
-    carried carried; /* the tokenizer's files; owned */
+    unsigned mode;           /* permission bits that all files of the source with tensors have */
+    tokenizer_files carried; /* the tokenizer's files; owned */
 } job;
 
 /* ---- What is written ---- */
@@ -236,7 +236,7 @@ static trine_status publish(const job *j) {
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
     TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making, j->mode));
-    TRY(carried_save(&j->carried, j->making));
+    TRY(tokenizer_files_save(&j->carried, j->making));
     TRY(file_sync_folder(j->making));
     TRY(publish(j));
     return sync_parent(j->out);
@@ -248,7 +248,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     TRY(expect_free(j));
     TRY(choose_all(j, source));
     TRY(find_mode(j, source));
-    TRY(carried_read(&j->carried, source->path));
+    TRY(tokenizer_files_read(&j->carried, source->path));
     ending_add(j->making);
     TRY(file_make_folder(j->making, &made));
     CHECK(made, TRINE_EIO, "%s already exists", j->making);
@@ -261,7 +261,7 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
 trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out) {
     job j = {.tokens = tokens};
     trine_status status = export_to(&j, source, out);
-    carried_free(&j.carried);
+    tokenizer_files_free(&j.carried);
     free(j.tensors);
     free(j.making);
     free(j.out);

@@ -8,9 +8,11 @@
 typedef struct {
     const trine_family *family; /* its `hugging_face` is the model_type */
     const char *model;          /* transformers' class, for `architectures` */
-    int own_end; /* the token that ends and begins a text where no other is known, in a vocabulary that has it; 0: none.
-                    With one, a text begins with the token that ends it, unless it is known to begin with another */
-    /* Sets the sizes of *m, whose family is set. Errors: TRINE_EDATA, TRINE_EINVAL; messages begin with `path`. Pure. */
+    int own_end; /* the token that ends and begins a text where no other is known, in a vocabulary that contains it;
+                    0: none. With one, a text begins with the token that ends it, unless it is known to begin with
+                    another */
+    /* Sets the sizes of *m, whose family is set. Errors: TRINE_EDATA, TRINE_EINVAL; messages begin with `path`.
+     * Pure. */
     trine_status (*parse)(trine_model *m, const cJSON *config, const char *path);
     /* Adds the entries; false: no memory. Pure. */
     bool (*print)(cJSON *o, const trine_model *m);

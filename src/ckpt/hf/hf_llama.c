@@ -157,7 +157,7 @@ static trine_status read_rope(trine_model *m, const cJSON *config, const char *p
     CHECK(!beside || m->rope_scaling.kind != TRINE_ROPE_LLAMA3 ||
               beside->valuedouble == m->rope_scaling.original_length,
           TRINE_EINVAL,
-          "%s: original_max_position_embeddings is another in the rope scaling than beside it; "
+          "%s: original_max_position_embeddings differs between rope_scaling and the top level; "
           "remove one",
           path);
     return TRINE_OK;

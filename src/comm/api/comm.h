@@ -108,7 +108,7 @@ void comm_doing(const char *what);
 
 /* This rank runs instruction `at` of a program of `count`; `words` encodes the instruction. `at` is also the
  * position that audit mode compares. Valid until comm_program_end. */
-#define COMM_WORDS 10
+#define COMM_WORDS 11
 void comm_instruction(trine_world *world, int at, int count, const int32_t words[COMM_WORDS]);
 void comm_program_end(trine_world *world);
 

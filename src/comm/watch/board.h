@@ -19,7 +19,7 @@
 #define PLACE_CALL  32
 #define PLACE_DOING 64
 #define PLACE_FILE  128
-#define PLACE_WORDS 10
+#define PLACE_WORDS 11
 
 /* The state of a rank. */
 typedef struct {

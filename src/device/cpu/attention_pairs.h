@@ -1,15 +1,15 @@
 /* attention.h's products of bf16 numbers: sums over pairs of consecutive terms, by the processor's instruction
- * (AVX512_BF16) where the build has it, at twice the rate of fp32. A product of two bf16 numbers is exact in fp32, and sums
- * are fp32, so that scores are as close as those computed from numbers converted to fp32. Probabilities and their gradients
- * are rounded to bf16 before they are multiplied, as in FlashAttention: half a unit in the last place of each. The instruction
- * treats numbers below 2^-126 as zero.
+ * (AVX512_BF16) where the build has it, at twice the rate of fp32. A product of two bf16 numbers is exact in fp32,
+ * and sums are fp32, so that scores are as close as those computed from numbers converted to fp32. Probabilities and
+ * their gradients are rounded to bf16 before they are multiplied, as in FlashAttention: half a unit in the last place
+ * of each. The instruction treats numbers below 2^-126 as zero.
  *
  * A pair is a word: term 2 n in its low half, 2 n + 1 in its high half. Left factors are read where their terms are
  * neighbours; right factors (pairs, columns) are made of two rows (attention_pairs_of_rows) or, for scores, by
  * transposing.
  *
- * Invariant: a sum adds pairs in ascending order in all functions, so that attention with a cache has the bits of attention
- * without. Intel, "Intrinsics guide", VDPBF16PS. FlashAttention: Dao et al. 2022, arXiv:2205.14135. */
+ * Invariant: a sum adds pairs in ascending order in all functions, so that attention with a cache has the bits of
+ * attention without. Intel, "Intrinsics guide", VDPBF16PS. FlashAttention: Dao et al. 2022, arXiv:2205.14135. */
 #ifndef TRINE_DEVICE_CPU_ATTENTION_PAIRS_H
 #define TRINE_DEVICE_CPU_ATTENTION_PAIRS_H
 
@@ -73,8 +73,8 @@ static inline attention_halves attention_rounded(vec x) {
 }
 #endif
 
-/* pairs (VEC) = x, rounded, in the low halves and zeros in the high ones; or, if x is of the pairs' second row, in the
- * high halves. */
+/* pairs (VEC) = x, rounded, in the low halves and zeros in the high ones; or, if x is of the pairs' second row, in
+ * the high halves. */
 static inline void attention_pairs_put(uint32_t *pairs, vec x, bool second) {
     attention_words words = __builtin_convertvector(attention_rounded(x), attention_words);
     if (second) words = *(const attention_words_at *)pairs | words << 16;

@@ -78,8 +78,8 @@ static inline vec exp_rest_vec(vec x, vec n) {
 }
 
 /* e^x of a vector, in exp_fast's operations. A build with AVX-512 takes some 18: the limits and the power of two are
- * instructions, which the compiler does not find. It rounds results below 2^-126 once, so they may differ from exp_fast's
- * in the last bit. (max and min return their second operand if either is a NaN.) */
+ * instructions, which the compiler does not find. It rounds results below 2^-126 once, so they may differ from
+ * exp_fast's in the last bit. (max and min return their second operand if either is a NaN.) */
 #if defined(__AVX512F__)
 static inline vec exp_vec(vec x) {
     __m512 cut = _mm512_max_ps((__m512)vec_of(-104.0f), (__m512)x);

@@ -1,5 +1,5 @@
-/* The shape of a head, and the products of attention.h, of floats or, where the device computes in bf16 and the build has
- * the instruction, of pairs (attention_pairs.h): the one place that distinguishes them. For attention.c. */
+/* The shape of a head, and the products of attention.h: the only file that distinguishes floats from bf16 pairs
+ * (attention_pairs.h), which a device of compute type bf16 has if the build has the instruction. For attention.c. */
 #ifndef TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 #define TRINE_DEVICE_CPU_ELEMENT_ATTENTION_SCORES_H
 
@@ -135,9 +135,9 @@ static inline void scores(float *out, const left_rows *rows, float *columns, siz
 
 /* ---- Sums over keys or queries: row r of a tile attends to the keys s <= t + r ----
  *
- * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in the
- * places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each query.
- * For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
+ * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in
+ * the places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each
+ * query. For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
 
 /* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
 typedef struct {

@@ -52,8 +52,8 @@ static inline void element_store_lanes(element *x, const lanes *in) {
     TYPE_NAME(ELEMENT, store_lanes)(x, in);
 }
 
-/* Lane j + width onto lane j, for width 8, 4, 2, 1. The loop says what is added to what; compilers take it through memory,
- * so the first steps are shuffles where the compiler has them. */
+/* Lane j + width onto lane j, for width 8, 4, 2, 1. The loop says what is added to what; compilers take it through
+ * memory, so the first steps are shuffles where the compiler has them. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define LANES_SHUFFLE

@@ -1,4 +1,4 @@
-#include "ckpt/carried_check.h"
+#include "ckpt/tokenizer_file_check.h"
 
 #include <string.h>
 
@@ -194,7 +194,7 @@ static trine_status check_generation(const char *data, size_t bytes, const char 
     return with_json(data, bytes, path, generation_root);
 }
 
-const carried_row carried_rows[CARRIED_FILES] = {
+const tokenizer_file_row tokenizer_file_rows[TOKENIZER_FILES] = {
     {"tokenizer.json", check_tokenizer},
     {"tokenizer_config.json", check_config},
     {"special_tokens_map.json", check_special},

@@ -3,7 +3,7 @@
  * say, and readable by nobody else than before. */
 #include "hf_folder.h"
 
-#include "ckpt/carried.h"
+#include "ckpt/tokenizer_files.h"
 
 #define SECRET "root:$6$secret:19000:0:99999:7:::\n"
 
@@ -15,7 +15,7 @@ static const hf_folder small = {.model = {.hidden_size = 4,
                                           .norm_epsilon = 1e-5}};
 
 /* For every file that is carried: texts that it may have, and texts that it may not, with the fault. A row of
- * carried_rows without an entry fails the test. */
+ * tokenizer_file_rows without an entry fails the test. */
 static const struct {
     const char *name, *good[4], *bad[6][2];
 } samples[] = {
@@ -93,24 +93,24 @@ static void remove_file(const char *folder, const char *name) {
 static void every_file_is_what_its_name_says(void **state) {
     char *dir = hf_temporary(), expect[300];
     (void)state;
-    for (int r = 0; r < CARRIED_FILES; r++) {
-        const char *name = carried_rows[r].name;
+    for (int r = 0; r < TOKENIZER_FILES; r++) {
+        const char *name = tokenizer_file_rows[r].name;
         size_t s = sample_of(name);
         assert_non_null(samples[s].good[0]);
         assert_non_null(samples[s].bad[0][0]);
         for (int i = 0; i < 4 && samples[s].good[i]; i++) {
-            carried c;
+            tokenizer_files c;
             hf_write_text(dir, name, samples[s].good[i]);
-            OK(carried_read(&c, dir));
+            OK(tokenizer_files_read(&c, dir));
             assert_int_equal(c.count, 1);
             assert_int_equal(c.files[0].bytes, strlen(samples[s].good[i]));
-            carried_free(&c);
+            tokenizer_files_free(&c);
         }
         for (int i = 0; i < 6 && samples[s].bad[i][0]; i++) {
-            carried c;
+            tokenizer_files c;
             hf_write_text(dir, name, samples[s].bad[i][0]);
             snprintf(expect, sizeof expect, "%s/%s: %s", dir, name, samples[s].bad[i][1]);
-            REFUSED(carried_read(&c, dir), TRINE_EDATA, expect);
+            REFUSED(tokenizer_files_read(&c, dir), TRINE_EDATA, expect);
             assert_int_equal(c.count, 0);
         }
         remove_file(dir, name);
@@ -121,12 +121,12 @@ static void every_file_is_what_its_name_says(void **state) {
 
 static void a_zero_is_no_text(void **state) {
     char *dir = hf_temporary(), *path = folder_join(dir, "merges.txt");
-    carried c;
+    tokenizer_files c;
     (void)state;
     FILE *f = fopen(path, "wb");
     assert_int_equal(fwrite("a b\0c", 1, 5, f), 5);
     assert_int_equal(fclose(f), 0);
-    REFUSED(carried_read(&c, dir), TRINE_EDATA, "merges.txt: control character at byte 3");
+    REFUSED(tokenizer_files_read(&c, dir), TRINE_EDATA, "merges.txt: control character at byte 3");
     free(path);
     hf_remove(dir);
     free(dir);
@@ -159,9 +159,9 @@ static void no_link_leads_out(void **state) {
     hf_write(dir, &small);
     in = make_cache(dir);
     hf_write_text(dir, "secret", SECRET);
-    for (int r = 0; r < CARRIED_FILES; r++) {
+    for (int r = 0; r < TOKENIZER_FILES; r++) {
         ckpt_source *source = calloc(1, sizeof *source);
-        const char *name = carried_rows[r].name;
+        const char *name = tokenizer_file_rows[r].name;
         link_to(in, "../../../secret", name);
         OK(hf_open(source, in));
         snprintf(expect, sizeof expect,

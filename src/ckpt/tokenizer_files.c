@@ -1,4 +1,4 @@
-#include "ckpt/carried.h"
+#include "ckpt/tokenizer_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,27 +34,27 @@ static trine_status find_place(place *p, const char *path) {
 }
 
 static bool is_carried(const char *name) {
-    for (int i = 0; i < CARRIED_FILES; i++)
-        if (strcmp(name, carried_rows[i].name) == 0) return true;
+    for (int i = 0; i < TOKENIZER_FILES; i++)
+        if (strcmp(name, tokenizer_file_rows[i].name) == 0) return true;
     return false;
 }
 
 /* The name of the file to carry as `name`; NULL: none. GPT-2's files beside a tokenizer.json may be of another one. */
 static const char *source_of(const place *p, const char *name) {
-    if (!p->file || strcmp(name, carried_rows[0].name) != 0) return name;
+    if (!p->file || strcmp(name, tokenizer_file_rows[0].name) != 0) return name;
     if (!is_carried(p->file)) return p->file;
     return strcmp(p->file, name) == 0 ? name : NULL;
 }
 
-static void hash_blocks(carried_file *f) {
+static void hash_blocks(tokenizer_file *f) {
     for (size_t i = 0; i < manifest_blocks(f->bytes); i++) {
         size_t at = i * CKPT_BLOCK, rest = f->bytes - at;
         f->blocks[i] = XXH3_64bits(f->data + at, rest < CKPT_BLOCK ? rest : CKPT_BLOCK);
     }
 }
 
-static trine_status read_file(carried_file *f, carried_check *check, const char *path) {
-    TRY(inside_text(&f->data, &f->bytes, &f->mode, CARRIED_BYTES, path));
+static trine_status read_file(tokenizer_file *f, tokenizer_file_check *check, const char *path) {
+    TRY(inside_text(&f->data, &f->bytes, &f->mode, TOKENIZER_FILE_BYTES, path));
     trine_status status = check(f->data, f->bytes, path);
     if (status != TRINE_OK) {
         free(f->data);
@@ -63,8 +63,8 @@ static trine_status read_file(carried_file *f, carried_check *check, const char 
     return status;
 }
 
-static trine_status add_file(carried *c, const carried_row *row, const char *path) {
-    carried_file *f = &c->files[c->count];
+static trine_status add_file(tokenizer_files *c, const tokenizer_file_row *row, const char *path) {
+    tokenizer_file *f = &c->files[c->count];
     TRY(read_file(f, row->check, path));
     f->name = row->name;
     hash_blocks(f);
@@ -73,35 +73,35 @@ static trine_status add_file(carried *c, const carried_row *row, const char *pat
 }
 
 /* Adds the files that are there. */
-static trine_status read_all(carried *c, const place *p) {
-    for (int i = 0; i < CARRIED_FILES; i++) {
-        const char *source = source_of(p, carried_rows[i].name);
+static trine_status read_all(tokenizer_files *c, const place *p) {
+    for (int i = 0; i < TOKENIZER_FILES; i++) {
+        const char *source = source_of(p, tokenizer_file_rows[i].name);
         if (!source || !inside_has(p->folder, source)) continue;
         char *path = folder_join(p->folder, source);
         CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-        trine_status status = add_file(c, &carried_rows[i], path);
+        trine_status status = add_file(c, &tokenizer_file_rows[i], path);
         free(path);
         TRY(status);
     }
     return TRINE_OK;
 }
 
-trine_status carried_read(carried *c, const char *path) {
+trine_status tokenizer_files_read(tokenizer_files *c, const char *path) {
     place p;
-    *c = (carried){0};
+    *c = (tokenizer_files){0};
     TRY(find_place(&p, path));
     trine_status status = read_all(c, &p);
     free(p.folder);
-    if (status != TRINE_OK) carried_free(c);
+    if (status != TRINE_OK) tokenizer_files_free(c);
     return status;
 }
 
-void carried_free(carried *c) {
+void tokenizer_files_free(tokenizer_files *c) {
     for (int i = 0; i < c->count; i++) free(c->files[i].data);
-    *c = (carried){0};
+    *c = (tokenizer_files){0};
 }
 
-uint64_t carried_bytes(const carried *c) {
+uint64_t tokenizer_files_bytes(const tokenizer_files *c) {
     uint64_t bytes = 0;
     for (int i = 0; i < c->count; i++) bytes += c->files[i].bytes;
     return bytes;
@@ -109,8 +109,8 @@ uint64_t carried_bytes(const carried *c) {
 
 /* ---- Writing ---- */
 
-static trine_status save_file(const carried_file *f, const char *path) {
-    uint64_t found[CARRIED_BYTES / CKPT_BLOCK], unused = 0;
+static trine_status save_file(const tokenizer_file *f, const char *path) {
+    uint64_t found[TOKENIZER_FILE_BYTES / CKPT_BLOCK], unused = 0;
     size_t blocks = manifest_blocks(f->bytes);
     TRY(file_put_copy(path, f->data, f->bytes, f->mode));
     TRY(manifest_hash(path, f->bytes, 0, 1, blocks, found, 0, 0, &unused));
@@ -120,7 +120,7 @@ static trine_status save_file(const carried_file *f, const char *path) {
     return TRINE_OK;
 }
 
-trine_status carried_save(const carried *c, const char *folder) {
+trine_status tokenizer_files_save(const tokenizer_files *c, const char *folder) {
     for (int i = 0; i < c->count; i++) {
         char *path = folder_join(folder, c->files[i].name);
         CHECK(path, TRINE_ENOMEM, "no memory for a file name");

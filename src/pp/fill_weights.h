@@ -1,7 +1,7 @@
 /* Weight gradients where a stage would wait: for schedules that say in which order F and I run, and leave W to
  * the gaps. */
-#ifndef TRINE_PP_FILL_H
-#define TRINE_PP_FILL_H
+#ifndef TRINE_PP_FILL_WEIGHTS_H
+#define TRINE_PP_FILL_WEIGHTS_H
 
 #include "pp/order.h"
 

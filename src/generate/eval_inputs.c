@@ -1,4 +1,4 @@
-#include "generate/material.h"
+#include "generate/eval_inputs.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -7,16 +7,16 @@
 #include "base/input.h"
 #include "base/status.h"
 
-void material_free(material *m) {
+void eval_inputs_free(eval_inputs *m) {
     codec_close(&m->codec);
     for (size_t i = 0; i < m->question_count; i++) choices_free(&m->questions[i]);
     free(m->questions), free(m->ids.ids), free(m->parts), free(m->bytes);
 }
 
-trine_status material_add(material *m, material_part p) {
+trine_status eval_inputs_add(eval_inputs *m, eval_part p) {
     if (m->part_count == m->part_room) {
         size_t room = 2 * m->part_room + 16;
-        material_part *parts = realloc(m->parts, room * sizeof *parts);
+        eval_part *parts = realloc(m->parts, room * sizeof *parts);
         CHECK(parts, TRINE_ENOMEM, "no memory for %zu texts", room);
         m->parts = parts;
         m->part_room = room;
@@ -27,7 +27,7 @@ trine_status material_add(material *m, material_part p) {
 
 /* ---- Texts ---- */
 
-static trine_status read_text(material *m, const char *path, uint64_t most) {
+static trine_status read_text(eval_inputs *m, const char *path, uint64_t most) {
     char *text;
     size_t bytes, before = m->ids.count;
     if (most && before == most) return TRINE_OK;
@@ -37,11 +37,11 @@ static trine_status read_text(material *m, const char *path, uint64_t most) {
     TRY(status);
     CHECK(m->ids.count > before, TRINE_EDATA, "%s: no text", path);
     if (most && m->ids.count > most) m->ids.count = (size_t)most;
-    return material_add(m, (material_part){.begin = before, .count = m->ids.count - before});
+    return eval_inputs_add(m, (eval_part){.begin = before, .count = m->ids.count - before});
 }
 
 /* The bytes that the tokens stand for; a character of several tokens belongs to the last of them. */
-static trine_status count_bytes(material *m) {
+static trine_status count_bytes(eval_inputs *m) {
     m->bytes = malloc((m->ids.count + 1) * sizeof *m->bytes);
     CHECK(m->bytes, TRINE_ENOMEM, "no memory for the lengths of %zu tokens", m->ids.count);
     m->bytes[0] = 0;
@@ -58,7 +58,8 @@ static trine_status count_bytes(material *m) {
     return TRINE_OK;
 }
 
-trine_status material_texts(material *m, const char *const *paths, size_t count, uint64_t most) {
+trine_status eval_inputs_texts(eval_inputs *m, const char *const *paths, size_t count,
+                               uint64_t most) {
     for (size_t i = 0; i < count; i++) TRY(read_text(m, paths[i], most));
     return count_bytes(m);
 }
@@ -66,7 +67,7 @@ trine_status material_texts(material *m, const char *const *paths, size_t count,
 /* ---- Questions ---- */
 
 /* What is too long loses its beginning, as in lm-evaluation-harness. */
-static trine_status add_ending(material *m, const choice_question *q, int ending, uint64_t most,
+static trine_status add_ending(eval_inputs *m, const choice_question *q, int ending, uint64_t most,
                                const char *where) {
     char *text;
     size_t context, begin = m->ids.count, first;
@@ -82,11 +83,11 @@ static trine_status add_ending(material *m, const choice_question *q, int ending
     uint64_t count = m->ids.count - begin, lost = count > most + 1 ? count - most - 1 : 0;
     CHECK(first > lost, TRINE_EDATA, "%s: ending %d: %s", where, ending,
           first ? "longer than the sequence length" : "the context has no tokens");
-    return material_add(
-        m, (material_part){begin + lost, count - lost, first - lost, m->question_count});
+    return eval_inputs_add(
+        m, (eval_part){begin + lost, count - lost, first - lost, m->question_count});
 }
 
-static trine_status add_question(material *m, const char *line, size_t bytes, const char *where,
+static trine_status add_question(eval_inputs *m, const char *line, size_t bytes, const char *where,
                                  uint64_t most) {
     choice_question *grown = realloc(m->questions, (m->question_count + 1) * sizeof *m->questions);
     CHECK(grown, TRINE_ENOMEM, "no memory for %zu questions", m->question_count + 1);
@@ -103,7 +104,7 @@ static trine_status add_question(material *m, const char *line, size_t bytes, co
     return status;
 }
 
-static trine_status add_lines(material *m, const char *path, const char *text, size_t bytes,
+static trine_status add_lines(eval_inputs *m, const char *path, const char *text, size_t bytes,
                               size_t limit, uint64_t most) {
     char where[4200];
     size_t number = 0;
@@ -120,7 +121,8 @@ static trine_status add_lines(material *m, const char *path, const char *text, s
     return TRINE_OK;
 }
 
-trine_status material_questions(material *m, const char *path, size_t limit, uint64_t seq_length) {
+trine_status eval_inputs_questions(eval_inputs *m, const char *path, size_t limit,
+                                   uint64_t seq_length) {
     char *text;
     size_t bytes;
     TRY(input_text(&text, &bytes, INT_MAX, path));
@@ -132,7 +134,7 @@ trine_status material_questions(material *m, const char *path, size_t limit, uin
 
 /* ---- On all ranks ---- */
 
-trine_status material_open(material *m, const codec_place *from) {
+trine_status eval_inputs_open(eval_inputs *m, const codec_place *from) {
     TRY(codec_open(&m->codec, from));
     CHECK(m->codec.kind != CODEC_IDS, TRINE_EDATA,
           "%s has no tokenizer, and the vocabulary of %d tokens is not the 256 bytes; give "
@@ -155,7 +157,7 @@ static trine_status share_array(trine_generator *g, void *array, size_t count, s
 }
 
 /* Collective over: world. */
-trine_status material_share(trine_generator *g, material *m) {
+trine_status eval_inputs_share(trine_generator *g, eval_inputs *m) {
     uint64_t counts[] = {m->ids.count, m->part_count};
     TRY(generate_tell(g, counts, sizeof counts));
     m->ids.count = (size_t)counts[0];

@@ -1,4 +1,4 @@
-#include "pp/fill.h"
+#include "pp/fill_weights.h"
 
 #include <stdlib.h>
 #include <string.h>

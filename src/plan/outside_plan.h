@@ -1,15 +1,15 @@
 /* Memory of a rank with a GPU outside its plan: host memory, and GPU memory taken before the plan. */
-#ifndef TRINE_PLAN_BESIDE_H
-#define TRINE_PLAN_BESIDE_H
+#ifndef TRINE_PLAN_OUTSIDE_PLAN_H
+#define TRINE_PLAN_OUTSIDE_PLAN_H
 
 #include "base/arena.h"
 #include "trine.h"
 
 /* Host memory of a plan in device memory: the staging buffer, if there is one, and the host's own
  * buffers. 0 for a plan of CPU ranks, whose bytes are all host memory. Pure. */
-size_t beside_staging_buffer(const arena *plan);
-size_t beside_host(const arena *plan);
+size_t outside_plan_staging_buffer(const arena *plan);
+size_t outside_plan_host(const arena *plan);
 /* Estimate of the GPU memory that a rank's libraries take before the plan (device/cuda/sizes.h). Pure. */
-size_t beside_libraries(trine_layout layout);
+size_t outside_plan_libraries(trine_layout layout);
 
 #endif
