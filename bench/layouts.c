@@ -110,7 +110,7 @@ static void add_row(bench *b, const variant *v, const trine_config *c, const ben
     double tokens = (double)c->global_batch_size * c->model.seq_length;
     double one = bench_median(&s[0]), two = bench_median(&s[1]), ratio = one / two;
     int stages = v->layout.pp, micros = c->global_batch_size / c->micro_batch_size / v->layout.dp;
-    program_spec pipeline = {.stages = stages, .micros = micros, .schedule = TRINE_1F1B};
+    program_spec pipeline = {.stages = stages, .micros = micros, .parallel.schedule = TRINE_1F1B};
     double bubble = stages > 1 ? pp_bubble(&pipeline) : (double)NAN;
     double bound = (1 - bubble) * balance;
     char name[40];

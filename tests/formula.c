@@ -681,20 +681,33 @@ size_t formula_messages(const formula_rank *r, bool gradients, bool back) {
     return count * s.M * s.R * s.C * s.x;
 }
 
-traffic formula_traffic(const formula_rank *r) {
+formula_sent formula_traffic_of(const traffic *t) {
+    const uint64_t *b = t->bytes;
+    return (formula_sent){.gather = b[GATHER],
+                          .reduce = b[REDUCE],
+                          .tp = b[FORWARD] + b[BACKWARD] + b[BACKWARD_INPUT] + b[BACKWARD_WEIGHT] +
+                                b[REDUCE_TP],
+                          .act = b[SEND_ACT],
+                          .grad = b[SEND_GRAD],
+                          .tie = b[TIE],
+                          .norm = b[NORM]};
+}
+
+formula_sent formula_traffic(const formula_rank *r) {
     sizes s = sizes_of(r);
     size_t params = formula_params(r), grads = formula_grads(r), each = s.L + 3;
     size_t owned = matrix_elements(&s) / (s.zero ? s.dp : 1);
     const size_t gather[] = {0, params, params, s.zero == 3 ? gathered_before_use(r) : 0};
     const size_t reduce[] = {0, grads, s.M * grads, s.M * grads};
-    return (traffic){.gather = passed(gather[s.zero], s.x, s.dp),
-                     .reduce = s.zero ? passed(reduce[s.zero], s.g, s.dp) : all_gradients(r, &s),
-                     .tp = tensor_parallel(r, &s),
-                     .act = formula_messages(r, false, false) + formula_messages(r, false, true),
-                     .grad = formula_messages(r, true, false) + formula_messages(r, true, true),
-                     .tie = s.tied && s.first != s.last ? s.g * owned : 0,
-                     .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
-                             passed(s.P * each, 8, s.P)};
+    return (formula_sent){
+        .gather = passed(gather[s.zero], s.x, s.dp),
+        .reduce = s.zero ? passed(reduce[s.zero], s.g, s.dp) : all_gradients(r, &s),
+        .tp = tensor_parallel(r, &s),
+        .act = formula_messages(r, false, false) + formula_messages(r, false, true),
+        .grad = formula_messages(r, true, false) + formula_messages(r, true, true),
+        .tie = s.tied && s.first != s.last ? s.g * owned : 0,
+        .norm = passed(s.dp * each, 8, s.dp) + passed(s.tp * s.dp * each, 8, s.tp) +
+                passed(s.P * each, 8, s.P)};
 }
 
 size_t formula_whole_sums(const formula_rank *r) {

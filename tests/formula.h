@@ -43,8 +43,16 @@ size_t formula_host(const formula_rank *r);
  * the last to the first) or over those back. `gradients` of an edge go against it, and are in its lanes. */
 size_t formula_messages(const formula_rank *r, bool gradients, bool back);
 
-/* Bytes passed to the transport in one training step. */
-traffic formula_traffic(const formula_rank *r);
+/* Bytes passed to the transport in one training step: as the formula has them, and as the programs have them. */
+typedef struct {
+    uint64_t gather, reduce; /* over dp */
+    uint64_t tp;             /* within layers, and REDUCE_TP */
+    uint64_t act, grad;      /* to the next stage, to the previous stage */
+    uint64_t tie;
+    uint64_t norm; /* dp, tp and pp together */
+} formula_sent;
+formula_sent formula_traffic(const formula_rank *r);
+formula_sent formula_traffic_of(const traffic *t);
 /* Bytes by which the all-reduces of ZeRO-0 exceed two passes: a range of up to 64 KiB over all ranks is sent to every
  * rank as a whole. */
 size_t formula_whole_sums(const formula_rank *r);

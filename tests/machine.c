@@ -67,7 +67,7 @@ static void loop_micro(const program_spec *s, int m, const value *params, value 
     for (int u = s->units - 1; u >= 0 && !s->forward_only; u--) {
         dy = backward(u, u ? params[u] : 0, x[u + 1], x[u], dy);
         value grad = weight_grad(dy, x[u + 1], x[u]);
-        grads[u] = mix(grads[u], s->zero < TRINE_ZERO_2 ? grad : summed(mix(0, grad)));
+        grads[u] = mix(grads[u], s->parallel.zero < TRINE_ZERO_2 ? grad : summed(mix(0, grad)));
         norms[u] = mix(norms[u], dy);
     }
 }
@@ -80,7 +80,7 @@ static meaning loop(const program_spec *s) {
     for (int m = 0; m < s->micros; m++) loop_micro(s, m, params, grads, norms, &loss);
     int head = s->units - 1;
     for (int u = 0; u < s->units && !s->forward_only; u++)
-        if (s->zero < TRINE_ZERO_2) grads[u] = summed(grads[u]);
+        if (s->parallel.zero < TRINE_ZERO_2) grads[u] = summed(grads[u]);
     for (int u = 0; u < s->units && !s->forward_only; u++)
         if (s->tp_partial) grads[u] = summed_over_tp(grads[u]);
     if (s->tied && !s->forward_only) grads[0] = grads[head] = mix(grads[0], grads[head]);
@@ -147,7 +147,7 @@ static bool ready(machine *k, machine_stage *s, const instr *i) {
         transfer **w = &s->waits[o[n].what][o[n].index], *t = *w;
         /* A resource that a pending send or ZeRO-3 gather only reads. */
         bool reads = t && (o[n].what == RES_OUTPUT || (t->unit >= 0 && o[n].what == RES_PARAMS &&
-                                                       k->spec->zero == TRINE_ZERO_3));
+                                                       k->spec->parallel.zero == TRINE_ZERO_3));
         if (o[n].what == RES_STREAM && t)
             for (int q = 0; q < PLACES; q++) reads |= t->from == &s->streams[q];
         if (!t || (reads && !o[n].write)) continue;
@@ -253,13 +253,14 @@ static void compute_backward(machine_stage *s, const instr *i) {
         s->keeps[i->keep] = dy;
     else
         add_grads(s, i, dy);
-    if (i->keep < 0 || spec->zero < TRINE_ZERO_2) s->norms[i->unit] = mix(s->norms[i->unit], dy);
+    if (i->keep < 0 || spec->parallel.zero < TRINE_ZERO_2)
+        s->norms[i->unit] = mix(s->norms[i->unit], dy);
 }
 
 static void compute_weight(machine_stage *s, const instr *i) {
     value dy = s->keeps[i->keep];
     add_grads(s, i, dy);
-    if (s->p->spec->zero >= TRINE_ZERO_2) s->norms[i->unit] = mix(s->norms[i->unit], dy);
+    if (s->p->spec->parallel.zero >= TRINE_ZERO_2) s->norms[i->unit] = mix(s->norms[i->unit], dy);
     s->keeps[i->keep] = 0;
 }
 
@@ -309,7 +310,7 @@ static void update(machine_stage *s, const instr *i) {
     int unit = spec_gather_unit(spec, i->unit);
     value grads = mix(mix(s->masters[i->unit], s->grads[i->unit]), s->norms[i->unit]);
     s->masters[i->unit] = mix(grads, s->norm);
-    if (spec->zero == TRINE_ZERO_0) s->params[unit] = bring(spec, unit, s->masters);
+    if (spec->parallel.zero == TRINE_ZERO_0) s->params[unit] = bring(spec, unit, s->masters);
 }
 
 /* Runs the next instruction of a stage, or returns that it must wait. */
@@ -368,7 +369,7 @@ static const char *run(const program_spec *spec, const program *stages, const me
         for (int r = 0; r < RESOURCES; r++)
             assert_in_range(program_resource_count(s->p, (resource)r), 0, PLACES);
         for (int u = 0; u < spec->units; u++) s->masters[u] = weights(u);
-        for (int u = 0; u < spec->units && spec->zero != TRINE_ZERO_3; u++)
+        for (int u = 0; u < spec->units && spec->parallel.zero != TRINE_ZERO_3; u++)
             s->params[u] = bring(spec, u, s->masters);
     }
     for (bool moved = true; moved && !k.failed;) {
@@ -384,7 +385,8 @@ static const char *run(const program_spec *spec, const program *stages, const me
             int u = spec_stage_unit(spec, p, n);
             if (s->masters[u] != want->masters[u]) k.failed = "a unit's update differs";
             int unit = spec_gather_unit(spec, u);
-            if (spec->zero != TRINE_ZERO_3 && s->params[unit] != bring(spec, unit, want->masters))
+            if (spec->parallel.zero != TRINE_ZERO_3 &&
+                s->params[unit] != bring(spec, unit, want->masters))
                 k.failed = "a unit's parameters are not the updated ones";
         }
     }

@@ -29,7 +29,7 @@ shapes_kind shapes_kind_of(int n, int most) {
 }
 
 void shapes_place(program_spec *s, shapes_kind kind, int count, const int units[]) {
-    s->schedule = kind.schedule;
+    s->parallel.schedule = kind.schedule;
     OK(pp_place_chunks(s, kind.virtual));
     s->first[0] = 0;
     for (int c = 0; c < spec_chunks(s); c++) s->first[c + 1] = s->first[c] + units[c % count];

@@ -108,7 +108,7 @@ bool training_folder(char path[TRAINING_FOLDER]) {
 static float *tensor_in_range(const rank_state *h, const held_unit *u, int r, const char *name,
                               size_t *count) {
     const flat_range *range = &u->layout.ranges[r];
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD;
     flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;

@@ -1,6 +1,6 @@
 # The order of modules, for tools/layers.awk and tools/circles.awk.
 #
-#   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
+#   train -> plan -> run -> {model -> tp; dp; zero; pp; norm} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train -> ckpt -> model;  train, doctor -> profile -> core
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
@@ -19,15 +19,16 @@ BEGIN {
     allowed["dp"] = "state data core comm device base"
     allowed["zero"] = "state core comm device base"
     allowed["pp"] = "state core comm device base"
-    allowed["model"] = "tp dp state core device base"
-    allowed["run"] = "model tp dp zero pp state core comm device base"
+    allowed["norm"] = "state core comm device base"
+    allowed["model"] = "tp state core device base"
+    allowed["run"] = "model tp dp zero pp norm state core comm device base"
     allowed["tokenizer"] = "base"
     allowed["corpus"] = "tokenizer data base"
     allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
     allowed["profile"] = "core comm device base"
     allowed["doctor"] = "profile core comm device base"
     allowed["plan"] = "run model tp dp zero pp state data core comm device base"
-    allowed["train"] = "tokenizer plan profile run model tp dp zero pp state data ckpt core comm device base"
+    allowed["train"] = "tokenizer plan profile run model tp dp zero pp norm state data ckpt core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")
         for (i = 1; i <= count; i++) may[module, names[i]] = 1

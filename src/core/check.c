@@ -15,6 +15,7 @@ typedef struct {
 
 typedef struct {
     const program_spec *spec;
+    const check_rule *rules; /* [INSTR_KINDS] */
     stage_state *stages;
     link_state **links; /* (2 edges): of an edge's activations, of its gradients */
     void **memory;      /* all allocations */
@@ -120,7 +121,7 @@ static trine_status check_start(void *context, const program *p, int at) {
     checker *c = context;
     stage_state *s = &c->stages[p->stage];
     const instr *i = &p->code[at];
-    TRY(check_rules(s, i));
+    TRY(check_rules(c->rules, s, i));
     return instr_is_message((instr_kind)i->kind) ? check_link(c, s, i) : TRINE_OK;
 }
 
@@ -183,8 +184,9 @@ static trine_status run(checker *c, machine *m) {
     return TRINE_OK;
 }
 
-trine_status check_programs(const program *stages, check_facts *facts) {
-    checker c = {.spec = stages[0].spec};
+trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
+                             check_facts *facts) {
+    checker c = {.spec = stages[0].spec, .rules = rules};
     machine m;
     bool one_queue = c.spec->queue == ONE_QUEUE;
     for (int p = 0; p < c.spec->stages; p++)

@@ -1,6 +1,7 @@
-/* Internal to the checker: a stage's state during symbolic execution. core/machine advances the stages, check.c
- * compares the order of their messages; check_fields.c checks fields; check_rules.c has what each instruction requires and changes; a
- * rule reads only its own stage.
+/* A stage's state during symbolic execution, for the checker and for the rules of instructions. core/machine advances
+ * the stages; check.c compares the order of their messages; check_fields.c checks fields; what an instruction requires
+ * and changes is a rule in the file of its part (state/part.h); check_state.c has what rules share, and what the end of
+ * a program requires. A rule reads only its own stage.
  * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
  * buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and instruction.
  * Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
@@ -30,10 +31,10 @@ typedef struct {
 /* How often each instruction has run. */
 typedef struct {
     int forwards, backwards, weights, reduces, tp_reduces, updates, gathers;
-    bool others[INSTR_KINDS]; /* kinds without a rule of their own */
+    bool others[INSTR_KINDS]; /* those without a rule of their own */
 } unit_state;
 
-typedef struct {
+typedef struct stage_state {
     const program *p;
     int at;
     slot_state *slots;
@@ -57,8 +58,37 @@ trine_status check_fault(const stage_state *s, const char *format, ...)
 /* Checks that the instruction's fields are in range and all others unset. */
 trine_status check_fields(const stage_state *s, const instr *i);
 /* Checks what the instruction requires of its stage and applies its effect. */
-trine_status check_rules(stage_state *s, const instr *i);
+trine_status check_rules(const check_rule rules[INSTR_KINDS], stage_state *s, const instr *i);
 /* Checks at the program's end that everything has run and every buffer is used and free. */
 trine_status check_stage_end(const stage_state *s);
+
+/* ---- What rules share ------------------------------------------------------------------------- */
+
+#define ASCENDING "micro-batches come in ascending order"
+
+/* A chunk and its units; that of an instruction. */
+typedef struct {
+    int index, first, last, units;
+} chunk_facts;
+chunk_facts check_chunk_number(const stage_state *s, int chunk);
+chunk_facts check_chunk_of(const stage_state *s, const instr *i);
+
+/* Slot i->slot must hold micro-batch i->micro of the instruction's chunk. */
+trine_status check_slot(const stage_state *s, const instr *i);
+/* From here on it belongs to that micro-batch. */
+trine_status check_claim_slot(stage_state *s, const instr *i);
+/* Frees the slot when no computation and no message needs it any more. */
+void check_release_slot(stage_state *s, slot_state *slot, chunk_facts c);
+/* Gradient stream i->stream gets the gradient of a unit's output; it is free again. */
+trine_status check_claim_stream(stage_state *s, const instr *i, int unit);
+void check_release_stream(stage_state *s, stream_state *stream);
+
+/* The field of a gather buffer, of a reduce buffer must be unset: this ZeRO stage has none. */
+trine_status check_no_gather(const stage_state *s, const instr *i);
+trine_status check_no_reduce(const stage_state *s, const instr *i);
+/* All REDUCEs of a unit must have run. */
+trine_status check_reduced(const stage_state *s, int unit);
+/* Whether the stage has a TIE. */
+bool check_ties(const stage_state *s);
 
 #endif

@@ -4,6 +4,10 @@
 
 /* ---- Chunks ----------------------------------------------------------------------------------- */
 
+const zero_row *spec_zero(const program_spec *s) {
+    return zero_stage(s->parallel.zero);
+}
+
 int spec_chunks(const program_spec *s) {
     return s->chunks ? s->chunks : s->stages;
 }
@@ -207,5 +211,5 @@ mesh_needs spec_mesh_needs(const program_spec *s) {
 }
 
 int spec_reduces(const program_spec *s) {
-    return zero_stage(s->zero)->full_grads ? 1 : s->micros;
+    return spec_zero(s)->full_grads ? 1 : s->micros;
 }

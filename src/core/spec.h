@@ -55,21 +55,20 @@ struct program_spec {
     int first[PROGRAM_CHUNKS + 1]; /* chunk c has units [first[c], first[c + 1]) */
     int place[PROGRAM_CHUNKS];     /* the stage of each chunk; not read if chunks is 0 */
     unit_facts (*facts)(const program_spec *spec, int unit); /* the model's; pure */
-    trine_zero zero;
-    trine_schedule schedule;
+    trine_parallel parallel; /* the options of a layout, resolved (plan/resolve.h); strings are not owned */
     program_queue queue;
-    int gather_buffers;  /* requested, per class */
-    int reduce_buffers;  /* the same; 0: one */
     bool tied;           /* two units share the token matrix; for `facts` */
     bool tp_partial;        /* some gradients are partial over tp and must be summed (REDUCE_TP) */
     int tp_part;            /* neighbours in a tp group that have the same heads of keys and values; 0: 1 */
-    bool split_backward; /* BACKWARD_INPUT and BACKWARD_WEIGHT where a unit allows it */
     bool weight_follows; /* every BACKWARD_WEIGHT follows its BACKWARD_INPUT, whatever the schedule says */
     const struct pp_orders *orders; /* an order from a file instead of the schedule's (pp/order_file.h); not owned */
     bool forward_only;   /* an evaluation: no backward, no update */
 };
 
 /* All of these are pure, except that spec_check_edges may raise an error. */
+
+/* The row of the spec's ZeRO stage. */
+const zero_row *spec_zero(const program_spec *s);
 
 int spec_chunks(const program_spec *s);
 int spec_stage_of(const program_spec *s, int chunk);

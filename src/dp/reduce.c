@@ -1,8 +1,18 @@
+/* REDUCE: the sum of gradients over dp.
+ *
+ * Every micro-batch's loss is divided once by the tokens of the global batch, so every reduction is a plain sum.
+ * Gradient accumulation over micro-batches: ZeRO-0/1 add locally and reduce once, ZeRO-2/3 reduce every micro-batch and
+ * add the sums. Invariant: in the program a REDUCE directly follows the BACKWARD that completes the unit's gradient, at
+ * the position of PyTorch DDP's buckets (Li et al., VLDB 2020, section 3.2); it is only started there, progresses
+ * between later instructions, and is finished, in program order, when one of these needs its gradients or its reduce
+ * buffer (state/step.h). */
 #include "base/status.h"
-#include "dp/dp.h"
+#include "core/check_state.h"
+#include "state/part.h"
+#include "state/step.h"
 
 static bool every_micro_batch(const program_spec *s) {
-    return !zero_stage(s->zero)->full_grads;
+    return !spec_zero(s)->full_grads;
 }
 
 /* Whether the instruction completes the gradients of its unit's parameters from one micro-batch. */
@@ -10,7 +20,7 @@ static bool makes_grads(const instr *i) {
     return i->kind == BACKWARD || i->kind == BACKWARD_WEIGHT;
 }
 
-static trine_status reduce(const program *p, program *out) {
+static trine_status insert_after(const program *p, program *out) {
     bool every = every_micro_batch(p->spec);
     int next[CLASSES] = {0};
     for (int n = 0; n < p->count; n++) {
@@ -29,14 +39,46 @@ static trine_status reduce(const program *p, program *out) {
     return TRINE_OK;
 }
 
-trine_status dp_reduce(program *p) {
+/* REDUCE after a unit's last BACKWARD; with ZeRO-2/3 after every BACKWARD, through reduce buffers, which the units of a
+ * class take in turn. Sets p->reduces: as many a class as the spec asks for, but no more than it has REDUCEs. */
+static trine_status insert_reduces(program *p) {
     if (p->spec->forward_only) return TRINE_OK;
     for (int c = 0; c < CLASSES && every_micro_batch(p->spec); c++) {
         int all = spec_units_of(p->spec, p->stage, (unit_class)c) * p->spec->micros;
-        int asked = p->spec->reduce_buffers ? p->spec->reduce_buffers : 1;
+        int asked = p->spec->parallel.reduce_buffers ? p->spec->parallel.reduce_buffers : 1;
         p->reduces[c] = asked < all ? asked : all;
     }
-    return program_rewrite(p, reduce);
+    return program_rewrite(p, insert_after);
+}
+
+/* ---- Checking --------------------------------------------------------------------------------- */
+
+static trine_status check_reduce(stage_state *s, const instr *i) {
+    unit_state *unit = &s->units[i->unit];
+    REQUIRE(!s->norms && !s->ties, "REDUCE must come before TIE and NORM");
+    if (spec_zero(s->p->spec)->full_grads) {
+        int micros = s->p->spec->micros;
+        TRY(check_no_reduce(s, i));
+        REQUIRE(!unit->reduces, "unit %d is reduced twice", i->unit);
+        REQUIRE(unit->weights == micros && i->micro == unit->weights - 1,
+                "%d of %d micro-batches are added; ZeRO-%d has one REDUCE u%d m%d, after the last",
+                unit->weights, micros, (int)s->p->spec->parallel.zero, i->unit, micros - 1);
+    } else {
+        REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d reduces from a reduce buffer",
+                (int)s->p->spec->parallel.zero);
+        buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
+        REQUIRE(b->full && b->unit == i->unit && b->micro == i->micro,
+                "reduce buffer %d does not hold unit %d of micro-batch %d", i->reduce, i->unit,
+                i->micro);
+        REQUIRE(unit->reduces == i->micro,
+                "unit %d is reduced over %d of %d micro-batches; " ASCENDING, i->unit,
+                unit->reduces, s->p->spec->micros);
+        b->full = false;
+        b->read = true;
+    }
+    unit->reduces++;
+    s->facts.reduces[spec_class(s->p->spec, i->unit)]++;
+    return TRINE_OK;
 }
 
 /* ---- Execution --------------------------------------------------------------------------------- */
@@ -55,7 +97,7 @@ static trine_status sum_replicas(step_run *r, const flat_range *range, void *own
 
 /* What a rank gets of a range: all of it, or its slice. */
 static flat_part result_of(const rank_state *s, const held_unit *u, int n) {
-    if (zero_stage(s->config.spec->zero)->grads == SHARD) return state_slice(s, u, n);
+    if (spec_zero(s->config.spec)->grads == SHARD) return state_slice(s, u, n);
     return (flat_part){0, u->layout.ranges[n].count};
 }
 
@@ -65,8 +107,8 @@ static trine_status start_range(step_run *r, const held_unit *u, int n, char *ba
     const rank_state *s = r->state;
     const flat_range *range = &u->layout.ranges[n];
     void *own = base + result_of(s, u, n).begin * state_grad_bytes(s);
-    return flat_reduce_start(step_axes(r, range->sharded), zero_stage(s->config.spec->zero)->grads,
-                             own, base, range->count, r->dev->grads, request);
+    return flat_reduce_start(step_axes(r, range->sharded), spec_zero(s->config.spec)->grads, own,
+                             base, range->count, r->dev->grads, request);
 }
 
 /* The slice of a reduce buffer is added to the shard. */
@@ -75,7 +117,7 @@ static trine_status finish_range(step_run *r, const held_unit *u, int n, char *b
     flat_part part = result_of(s, u, n);
     void *own = base + part.begin * state_grad_bytes(s);
     TRY(sum_replicas(r, &u->layout.ranges[n], own, part.count));
-    if (zero_stage(s->config.spec->zero)->full_grads) return TRINE_OK;
+    if (spec_zero(s->config.spec)->full_grads) return TRINE_OK;
     void *shard = state_grad(s, u, n, part);
     if (!first) return r->dev->ops->add(r->dev, shard, own, part.count);
     device_copy(r->dev, shard, own, part.count * state_grad_bytes(s));
@@ -91,7 +133,9 @@ static trine_status finish_reduce(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-trine_status dp_run_reduce(step_run *r, const instr *i) {
+/* Starts it; over groups of one rank it is finished at once. Collective over: the axes over which each range is
+ * reduced (dp). */
+static trine_status run_reduce(step_run *r, const instr *i) {
     const held_unit *u = state_unit(r->state, i->unit);
     step_reduction *started = step_reduce(r, i, finish_reduce);
     void *base[FLAT_RANGES];
@@ -110,18 +154,21 @@ static uint64_t range_bytes(const rank_state *s, const flat_range *range, bool a
     trine_group over = axes_group(range->sharded);
     size_t slices = (size_t)axes_size(s->config.layout, range->sharded);
     trine_tally_kind kind = all ? TRINE_TALLY_ALL_REDUCE : TRINE_TALLY_REDUCE_SCATTER;
-    uint64_t bytes = state_bytes(s, over, kind, range->count, type);
+    uint64_t sum = state_bytes(s, over, kind, range->count, type);
     if (replicated(range))
-        bytes += state_bytes(s, axes_group(replicated(range)), TRINE_TALLY_ALL_REDUCE,
-                             all ? range->count : range->count / slices, type);
-    return bytes;
+        sum += state_bytes(s, axes_group(replicated(range)), TRINE_TALLY_ALL_REDUCE,
+                           all ? range->count : range->count / slices, type);
+    return sum;
 }
 
-uint64_t dp_reduce_bytes(const rank_state *s, const program *p, const instr *i) {
+static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr *i) {
     const held_unit *u = state_unit(s, i->unit);
-    bool all = zero_stage(p->spec->zero)->grads == REPLICATE;
-    uint64_t bytes = 0;
+    bool all = spec_zero(p->spec)->grads == REPLICATE;
+    uint64_t sum = 0;
     for (int r = 0; r < u->layout.range_count; r++)
-        bytes += range_bytes(s, &u->layout.ranges[r], all);
-    return bytes;
+        sum += range_bytes(s, &u->layout.ranges[r], all);
+    return sum;
 }
+
+const instr_part part_REDUCE = {
+    .pass = insert_reduces, .check = check_reduce, .run = run_reduce, .bytes = reduce_bytes};

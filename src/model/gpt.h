@@ -144,15 +144,9 @@ trine_status gpt_backward_input(const gpt_run *r, const gpt_unit *u, const gpt_a
 trine_status gpt_backward_weight(const gpt_run *r, const gpt_unit *u, const gpt_acts *a,
                                  const gpt_keep *keep, void *x, const gpt_batch *batch);
 
-/* ---- Interface to rank state and instructions ------------------------------------------------- */
+/* ---- Interface to rank state ------------------------------------------------------------------ */
 
 /* `s` must outlive it. Pure. */
 state_model gpt_state_model(const gpt_shape *s);
-
-/* FORWARD, BACKWARD, BACKWARD_INPUT and BACKWARD_WEIGHT. Errors: the operators' and the transport's own.
- * Collective over: tp. */
-trine_status gpt_run_instr(step_run *r, const instr *i);
-/* Bytes that these instructions pass to the tp group. Pure. */
-uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i);
 
 #endif

@@ -1,7 +1,8 @@
 /* The instructions that run a unit on a rank's state: FORWARD, BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT. */
 #include "base/status.h"
-#include "dp/dp.h"
+#include "core/check_state.h"
 #include "model/gpt.h"
+#include "state/part.h"
 
 /* ---- Callbacks of the rank state -------------------------------------------------------------- */
 
@@ -28,7 +29,7 @@ static void take_acts(const void *shape, arena *a, const device *dev, int unit, 
 
 static void take_keep(const void *shape, arena *a, const device *dev, const program_spec *spec,
                       void *keep) {
-    gpt_keep_take(a, shape, dev, !zero_stage(spec->zero)->full_grads, keep);
+    gpt_keep_take(a, shape, dev, !spec_zero(spec)->full_grads, keep);
 }
 
 state_model gpt_state_model(const gpt_shape *s) {
@@ -46,6 +47,201 @@ state_model gpt_state_model(const gpt_shape *s) {
                          .write_scratch = write_scratch,
                          .take_acts = take_acts,
                          .take_keep = take_keep};
+}
+
+/* ---- Checking --------------------------------------------------------------------------------- */
+
+/* A computation reads its own unit's parameters. */
+static trine_status check_params(stage_state *s, const instr *i) {
+    if (spec_zero(s->p->spec)->gather != GATHER_BEFORE_USE) return check_no_gather(s, i);
+    int unit = spec_gather_unit(s->p->spec, i->unit);
+    REQUIRE(i->gather >= 0, "field b is missing: ZeRO-3 reads parameters from a gather buffer");
+    buffer_state *b = &s->gathers[spec_class(s->p->spec, unit)][i->gather];
+    REQUIRE(b->full, "gather buffer %d is empty; gather unit %d into it first", i->gather, unit);
+    REQUIRE(b->unit == unit, "gather buffer %d holds unit %d, not unit %d", i->gather, b->unit,
+            unit);
+    b->read = true;
+    return TRINE_OK;
+}
+
+/* No later instruction reads the slot of the input. */
+static void release_input(stage_state *s, const instr *i, chunk_facts c) {
+    if (i->input < 0) return;
+    s->slots[i->input].sent = true;
+    check_release_slot(s, &s->slots[i->input], check_chunk_number(s, c.index - 1));
+}
+
+/* Slot i->input must hold the output of the previous chunk, if that is on this stage. */
+static trine_status check_input_slot(const stage_state *s, const instr *i, chunk_facts c) {
+    int before = c.index - 1;
+    bool reads = program_reads_slot(s->p, i);
+    REQUIRE(reads || i->input < 0,
+            "field i%d must be unset: unit %d does not read the output of another slot", i->input,
+            i->unit);
+    if (!reads) return TRINE_OK;
+    REQUIRE(i->input >= 0, "field i is missing: unit %d reads the output of chunk %d from its slot",
+            i->unit, before);
+    const slot_state *slot = &s->slots[i->input];
+    REQUIRE(slot->busy, "slot %d is free; it does not hold the input, micro-batch %d of chunk %d",
+            i->input, i->micro, before);
+    REQUIRE(slot->micro == i->micro && slot->chunk == before,
+            "slot %d holds micro-batch %d of chunk %d, not the input, micro-batch %d of chunk %d",
+            i->input, slot->micro, slot->chunk, i->micro, before);
+    REQUIRE(slot->forwards == check_chunk_number(s, before).units,
+            "chunk %d has not run forward on micro-batch %d", before, i->micro);
+    return TRINE_OK;
+}
+
+/* The first unit of a chunk takes its input from a message, or from the slot of the previous chunk. */
+static trine_status check_input(const stage_state *s, const instr *i, chunk_facts c) {
+    bool receives = i->unit == c.first && spec_receives(s->p->spec, c.index);
+    REQUIRE(!receives || s->slots[i->slot].received,
+            "the input of chunk %d was not received for micro-batch %d", c.index, i->micro);
+    return check_input_slot(s, i, c);
+}
+
+static trine_status check_forward(stage_state *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    chunk_facts c = check_chunk_of(s, i);
+    slot_state *slot = &s->slots[i->slot];
+    unit_state *unit = &s->units[i->unit];
+    if (i->unit == c.first) TRY(check_claim_slot(s, i));
+    TRY(check_slot(s, i));
+    REQUIRE(unit->forwards == i->micro,
+            "unit %d has run forward on %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->forwards, spec->micros);
+    REQUIRE(c.first + slot->forwards == i->unit,
+            "unit %d is next in slot %d; units run forward in ascending order",
+            c.first + slot->forwards, i->slot);
+    TRY(check_input(s, i, c));
+    REQUIRE(!spec_takes_batch(spec, i->unit) || slot->loaded,
+            "micro-batch %d was not loaded into slot %d", i->micro, i->slot);
+    TRY(check_params(s, i));
+    unit->forwards++;
+    slot->forwards++;
+    if (!spec->forward_only) return TRINE_OK;
+    release_input(s, i, c);
+    check_release_slot(s, slot, c);
+    return TRINE_OK;
+}
+
+/* The destination of parameter gradients: a reduce buffer, or the gradients at rest. */
+static trine_status check_grads(stage_state *s, const instr *i) {
+    if (spec_zero(s->p->spec)->full_grads) return check_no_reduce(s, i);
+    REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d writes gradients into a reduce buffer",
+            (int)s->p->spec->parallel.zero);
+    buffer_state *b = &s->reduces[spec_class(s->p->spec, i->unit)][i->reduce];
+    REQUIRE(!b->full,
+            "reduce buffer %d still holds unit %d of micro-batch %d, which must be reduced first",
+            i->reduce, b->unit, b->micro);
+    *b = (buffer_state){.unit = i->unit, .micro = i->micro, .full = true};
+    return TRINE_OK;
+}
+
+/* All backward instructions: their inputs exist. */
+static trine_status check_slot_back(const stage_state *s, const instr *i, chunk_facts c) {
+    const slot_state *slot = &s->slots[i->slot];
+    TRY(check_slot(s, i));
+    REQUIRE(slot->forwards == c.units,
+            "the forward pass of chunk %d is not complete: %d of %d units have run", c.index,
+            slot->forwards, c.units);
+    return check_input(s, i, c);
+}
+
+/* The stream changes from the gradient of the unit's output to that of its input. Micro-batches come in
+ * ascending order, in which gradients are added: no bit depends on the schedule. */
+static trine_status check_stream_back(stage_state *s, const instr *i, chunk_facts c) {
+    const program_spec *spec = s->p->spec;
+    slot_state *slot = &s->slots[i->slot];
+    unit_state *unit = &s->units[i->unit];
+    REQUIRE(unit->backwards == i->micro,
+            "unit %d has run backward on %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->backwards, spec->micros);
+    REQUIRE(c.last - slot->backwards == i->unit,
+            "unit %d is next in slot %d; units run backward in descending order",
+            c.last - slot->backwards, i->slot);
+    if (spec_unit(spec, i->unit).makes_loss) TRY(check_claim_stream(s, i, i->unit));
+    stream_state *stream = &s->streams[i->stream];
+    REQUIRE(stream->busy && stream->micro == i->micro && stream->unit == i->unit,
+            "gradient stream %d does not hold the gradient of unit %d's output for micro-batch %d",
+            i->stream, i->unit, i->micro);
+    unit->backwards++;
+    slot->backwards++;
+    stream->unit--;
+    if (spec_unit(spec, i->unit).reads_tokens) check_release_stream(s, stream);
+    return TRINE_OK;
+}
+
+/* The gradients of the unit's parameters. */
+static trine_status check_weights_back(stage_state *s, const instr *i, chunk_facts c) {
+    unit_state *unit = &s->units[i->unit];
+    REQUIRE(unit->weights == i->micro,
+            "unit %d has parameter gradients of %d of %d micro-batches; " ASCENDING, i->unit,
+            unit->weights, s->p->spec->micros);
+    TRY(check_grads(s, i));
+    unit->weights++;
+    s->slots[i->slot].weights++;
+    release_input(s, i, c);
+    check_release_slot(s, &s->slots[i->slot], c);
+    return TRINE_OK;
+}
+
+/* Whether the unit's backward pass is split as the program and the unit allow. */
+static trine_status check_way(const stage_state *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    unit_backward way = spec_unit(spec, i->unit).backward;
+    bool unsplit = i->kind == BACKWARD;
+    REQUIRE(unsplit || spec->parallel.split_backward,
+            "this program does not split backward passes; use BACKWARD");
+    REQUIRE(unsplit || way != BACKWARD_UNSPLIT,
+            "the backward pass of unit %d cannot be split; use BACKWARD", i->unit);
+    REQUIRE(!unsplit || way != BACKWARD_WEIGHT_ONLY || !spec->parallel.split_backward,
+            "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);
+    REQUIRE(i->kind != BACKWARD_INPUT || way == BACKWARD_SPLITS,
+            "unit %d has no input gradient; use BACKWARD_WEIGHT alone", i->unit);
+    return TRINE_OK;
+}
+
+static trine_status check_backward(stage_state *s, const instr *i) {
+    chunk_facts c = check_chunk_of(s, i);
+    TRY(check_way(s, i));
+    TRY(check_slot_back(s, i, c));
+    TRY(check_stream_back(s, i, c));
+    TRY(check_params(s, i));
+    return check_weights_back(s, i, c);
+}
+
+static trine_status check_backward_input(stage_state *s, const instr *i) {
+    chunk_facts c = check_chunk_of(s, i);
+    buffer_state *keep = &s->keeps[i->keep];
+    TRY(check_way(s, i));
+    REQUIRE(!keep->full, "keep buffer %d still holds unit %d of micro-batch %d", i->keep,
+            keep->unit, keep->micro);
+    TRY(check_slot_back(s, i, c));
+    TRY(check_stream_back(s, i, c));
+    *keep = (buffer_state){.unit = i->unit, .micro = i->micro, .full = true};
+    return check_params(s, i);
+}
+
+static trine_status check_backward_weight(stage_state *s, const instr *i) {
+    chunk_facts c = check_chunk_of(s, i);
+    unit_backward backward = spec_unit(s->p->spec, i->unit).backward;
+    TRY(check_way(s, i));
+    TRY(check_slot_back(s, i, c));
+    if (backward == BACKWARD_WEIGHT_ONLY) {
+        REQUIRE(i->stream >= 0 && i->keep < 0,
+                "unit %d has no BACKWARD_INPUT; field d must be set, field k unset", i->unit);
+        TRY(check_stream_back(s, i, c));
+        return check_weights_back(s, i, c);
+    }
+    REQUIRE(i->stream < 0 && i->keep >= 0,
+            "unit %d reads what BACKWARD_INPUT kept; field k must be set, field d unset", i->unit);
+    buffer_state *keep = &s->keeps[i->keep];
+    REQUIRE(keep->full && keep->unit == i->unit && keep->micro == i->micro,
+            "keep buffer %d does not hold unit %d of micro-batch %d", i->keep, i->unit, i->micro);
+    keep->full = false;
+    keep->read = true;
+    return check_weights_back(s, i, c);
 }
 
 /* ---- Binding ---------------------------------------------------------------------------------- */
@@ -166,10 +362,10 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
                        .training = !r->program->spec->forward_only};
     c->batch = (gpt_batch){.tokens = slot->tokens,
                            .targets = slot->targets,
-                           .sample = dp_step_sample(r, i->micro, 0),
+                           .sample = step_sample(r, i->micro),
                            .scale = scale,
                            .grad_scale = scale * r->io->loss_scale,
-                           .loss = s->sums};
+                           .loss = s->loss};
 }
 
 static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {
@@ -186,7 +382,8 @@ static trine_status run_input(step_run *r, const instr *i, gpt_call *c) {
     return gpt_backward_input(&c->run, c->unit, c->acts, c->keep, c->stream, c->input, &c->batch);
 }
 
-trine_status gpt_run_instr(step_run *r, const instr *i) {
+/* Collective over: tp. */
+static trine_status run_unit(step_run *r, const instr *i) {
     gpt_call c;
     prepare(r, i, &c);
     if (i->kind == BACKWARD_WEIGHT) return run_weight(r, i, &c);
@@ -236,20 +433,27 @@ static const unit_list *list_of(const rank_state *s, int unit) {
 }
 
 /* LOSS does not run twice: its backward pass contains its forward pass. */
-uint64_t gpt_instr_bytes(const rank_state *s, const program *p, const instr *i) {
+static uint64_t unit_bytes(const rank_state *s, const program *p, const instr *i) {
     const unit_list *l = list_of(s, i->unit);
-    uint64_t bytes = 0;
+    uint64_t sum = 0;
     for (int n = 0; n < l->count; n++) {
         const list_layer *at = &l->layers[n];
         bool deferred = l->makes_loss && !p->spec->forward_only;
         if (i->kind == FORWARD) {
-            bytes += deferred ? 0 : forward_bytes(s, at);
+            sum += deferred ? 0 : forward_bytes(s, at);
         } else {
-            bytes += backward_bytes(s, at, i);
-            if (deferred && at->out >= 0) bytes += forward_bytes(s, at);
-            if (at->kind->gradient_in_place && at->kind->sends_more)
-                bytes += at->kind->sends_more(s);
+            sum += backward_bytes(s, at, i);
+            if (deferred && at->out >= 0) sum += forward_bytes(s, at);
+            if (at->kind->gradient_in_place && at->kind->sends_more) sum += at->kind->sends_more(s);
         }
     }
-    return bytes;
+    return sum;
 }
+
+/* pp/order.c inserts them. */
+const instr_part part_FORWARD = {.check = check_forward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD = {.check = check_backward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD_INPUT = {
+    .check = check_backward_input, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD_WEIGHT = {
+    .check = check_backward_weight, .run = run_unit, .bytes = unit_bytes};

@@ -425,7 +425,7 @@ static void check_chunks(const trine_config *c, program_spec *spec, fault_list *
 static void check_stages(const trine_config *c, fault_list *f) {
     const trine_parallel *p = &c->parallel;
     int pp = p->layout.pp;
-    program_spec spec = {.stages = pp, .schedule = p->schedule};
+    program_spec spec = {.stages = pp, .parallel.schedule = p->schedule};
     gpt_spec(&c->model, &spec);
     EXPECT(pp <= spec.units,
            "--pp %d: must be at most the %d units of the model (embedding, %d layers, head)", pp,

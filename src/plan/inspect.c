@@ -195,7 +195,7 @@ static trine_status export_schedule(const rehearsal *h, const char *path) {
     pp_shape shape = pp_shape_of(s);
     pp_orders own = {0};
     if (s->orders) return export_orders(s->orders, path);
-    TRY(pp_orders_from(s->schedule, &shape, &own));
+    TRY(pp_orders_from(s->parallel.schedule, &shape, &own));
     trine_status status = export_orders(&own, path);
     pp_orders_destroy(&own);
     return status;

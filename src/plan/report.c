@@ -363,32 +363,42 @@ static trine_status stage_traffic(const report *r, int stage, traffic *t) {
     return TRINE_OK;
 }
 
+_Static_assert(INSTR_KINDS < 32, "a set of instructions is a word");
+
+/* A line of the bytes of some instructions, if any of these stages sends them. */
+static void traffic_line(const char *name, unsigned kinds, const traffic *t, int count, FILE *out) {
+    uint64_t bytes[REPORT_COLUMNS] = {0}, sum = 0;
+    for (int n = 0; n < count; n++) {
+        for (int k = 0; k < INSTR_KINDS; k++) bytes[n] += kinds >> k & 1 ? t[n].bytes[k] : 0;
+        sum += bytes[n];
+    }
+    if (!sum) return;
+    fprintf(out, "         %-17s", name);
+    for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", (double)bytes[n] / MIB);
+    fputc('\n', out);
+}
+
+/* An instruction that is in no row has one of its own. */
 static void traffic_block(const traffic *t, int from, int count, FILE *out) {
     static const struct {
         const char *name;
-        size_t offset;
-    } rows[] = {{"dp gather", offsetof(traffic, gather)},
-                {"dp reduce", offsetof(traffic, reduce)},
-                {"tp", offsetof(traffic, tp)},
-                {"activations out", offsetof(traffic, act)},
-                {"gradients out", offsetof(traffic, grad)},
-                {"tie", offsetof(traffic, tie)},
-                {"norm and loss", offsetof(traffic, norm)}};
+        unsigned kinds;
+    } rows[] = {{"dp gather", 1u << GATHER},
+                {"dp reduce", 1u << REDUCE},
+                {"tp", 1u << FORWARD | 1u << BACKWARD | 1u << BACKWARD_INPUT |
+                           1u << BACKWARD_WEIGHT | 1u << REDUCE_TP},
+                {"activations out", 1u << SEND_ACT},
+                {"gradients out", 1u << SEND_GRAD},
+                {"tie", 1u << TIE},
+                {"norm and loss", 1u << NORM}};
+    unsigned others = (1u << INSTR_KINDS) - 1;
     stage_header("traffic  MiB/rank per step", from, from + count, out);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t sum = 0, bytes;
-        for (int n = 0; n < count; n++) {
-            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
-            sum += bytes;
-        }
-        if (!sum) continue;
-        fprintf(out, "         %-17s", rows[i].name);
-        for (int n = 0; n < count; n++) {
-            memcpy(&bytes, (const char *)&t[n] + rows[i].offset, sizeof bytes);
-            c_fprintf(out, " %10.3f", (double)bytes / MIB);
-        }
-        fputc('\n', out);
+        traffic_line(rows[i].name, rows[i].kinds, t, count, out);
+        others &= ~rows[i].kinds;
     }
+    for (int k = 0; k < INSTR_KINDS; k++)
+        traffic_line(instr_text((instr_kind)k), others & 1u << k, t, count, out);
 }
 
 trine_status report_traffic(const report *r, FILE *out) {

@@ -37,14 +37,11 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
     TRY(device_find(&kind, p->device));
     bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
     *spec = (program_spec){.stages = p->layout.pp,
-                           .zero = p->zero,
-                           .schedule = p->schedule,
+                           .parallel = *p,
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
-                           .gather_buffers = p->gather_buffers,
-                           .reduce_buffers = p->layout.dp > 1 ? p->reduce_buffers : 1,
-                           .split_backward = p->split_backward,
                            .weight_follows =
                                p->recompute == TRINE_RECOMPUTE_FULL && !p->keep_recomputed};
+    if (p->layout.dp == 1) spec->parallel.reduce_buffers = 1;
     gpt_spec(&c->model, spec);
     gpt_spec_tp(&c->model, p->layout.tp, p->sequence_parallel, spec);
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
@@ -116,8 +113,7 @@ state_config resolve_state(const trine_config *config, const program *stages,
                           .layout = config->parallel.layout,
                           .coord = coord,
                           .tp_part = stages[0].spec->tp_part,
-                          .norm_scratch =
-                              dp_norm_scratch(stages[0].spec->units, config->parallel.layout)};
+                          .part_of = run_part_of};
 }
 
 trine_status resolve_plan(const trine_config *config, const program *stages, const device *dev,

@@ -162,15 +162,8 @@ bool steady_arena(const steady *s, const arena steps[STEADY_STEPS], arena *whole
 }
 
 traffic steady_traffic(const steady *s, const rank_state *h, int stage) {
-    enum { FIELDS = sizeof(traffic) / sizeof(uint64_t) };
-    traffic steps[STEADY_STEPS], whole;
-    uint64_t fields[STEADY_STEPS][FIELDS];
-    for (int i = 0; i < STEADY_STEPS; i++) {
-        steps[i] = traffic_of(h, &s->steps[i][stage]);
-        memcpy(fields[i], &steps[i], sizeof fields[i]);
-    }
-    for (int f = 0; f < FIELDS; f++)
-        fields[0][f] += (fields[1][f] - fields[0][f]) * (uint64_t)s->periods;
-    memcpy(&whole, fields[0], sizeof whole);
+    traffic whole = traffic_of(h, &s->steps[0][stage]), longer = traffic_of(h, &s->steps[1][stage]);
+    for (int k = 0; k < INSTR_KINDS; k++)
+        whole.bytes[k] += (longer.bytes[k] - whole.bytes[k]) * (uint64_t)s->periods;
     return whole;
 }

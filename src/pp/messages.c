@@ -1,5 +1,7 @@
 #include "base/status.h"
+#include "core/check_state.h"
 #include "pp/pp.h"
+#include "state/part.h"
 
 /* The messages of the pipeline. Sends and receives are only started here; the next instruction that uses their
  * buffer waits for them. Each of a stage's four directed edges has its own communicator, so that a pending
@@ -45,8 +47,45 @@ static trine_status wire(const program *p, program *out) {
     return TRINE_OK;
 }
 
-trine_status pp_wire_messages(program *p) {
+/* RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. */
+static trine_status insert_messages(program *p) {
     return program_rewrite(p, wire);
+}
+
+/* ---- Checking --------------------------------------------------------------------------------- */
+
+static trine_status check_recv_act(stage_state *s, const instr *i) {
+    TRY(check_claim_slot(s, i));
+    REQUIRE(!s->slots[i->slot].received, "micro-batch %d is received twice", i->micro);
+    s->slots[i->slot].received = true;
+    return TRINE_OK;
+}
+
+static trine_status check_send_act(stage_state *s, const instr *i) {
+    slot_state *slot = &s->slots[i->slot];
+    chunk_facts c = check_chunk_of(s, i);
+    TRY(check_slot(s, i));
+    REQUIRE(slot->forwards == c.units,
+            "the output of chunk %d is not computed: %d of %d units have run forward", c.index,
+            slot->forwards, c.units);
+    REQUIRE(!slot->sent, "micro-batch %d is sent twice", i->micro);
+    slot->sent = true;
+    check_release_slot(s, slot, c);
+    return TRINE_OK;
+}
+
+static trine_status check_recv_grad(stage_state *s, const instr *i) {
+    return check_claim_stream(s, i, check_chunk_of(s, i).last);
+}
+
+static trine_status check_send_grad(stage_state *s, const instr *i) {
+    stream_state *stream = &s->streams[i->stream];
+    REQUIRE(stream->busy && stream->micro == i->micro &&
+                stream->unit == check_chunk_of(s, i).first - 1,
+            "gradient stream %d does not hold the gradient of chunk %d's input for micro-batch %d",
+            i->stream, check_chunk_of(s, i).index, i->micro);
+    check_release_stream(s, stream);
+    return TRINE_OK;
 }
 
 /* ---- Execution --------------------------------------------------------------------------------- */
@@ -60,7 +99,8 @@ static void *cargo(const step_run *r, const instr *i) {
     return slot->outputs[s->index[spec_chunk_last(r->program->spec, program_chunk(r->program, i))]];
 }
 
-trine_status pp_run_message(step_run *r, const instr *i) {
+/* Starts a message with the other rank of its edge. */
+static trine_status run_message(step_run *r, const instr *i) {
     trine_comm *edge = step_group(r, program_message_group(r->program, i));
     size_t count = r->state->config.model.stream;
     int peer = 1 - trine_comm_rank(edge);
@@ -71,8 +111,15 @@ trine_status pp_run_message(step_run *r, const instr *i) {
     return comm_send_start(edge, cargo(r, i), count, r->dev->compute, peer, request);
 }
 
-uint64_t pp_message_bytes(const rank_state *s, const program *p, const instr *i) {
-    (void)p;
-    if (!instr_sends((instr_kind)i->kind)) return 0;
+static uint64_t message_bytes(const rank_state *s, const program *p, const instr *i) {
+    (void)p, (void)i;
     return s->config.model.stream * trine_dtype_bytes(s->config.dev->compute);
 }
+
+/* The pass of one inserts all four. */
+const instr_part part_RECV_ACT = {.check = check_recv_act, .run = run_message};
+const instr_part part_SEND_ACT = {
+    .pass = insert_messages, .check = check_send_act, .run = run_message, .bytes = message_bytes};
+const instr_part part_RECV_GRAD = {.check = check_recv_grad, .run = run_message};
+const instr_part part_SEND_GRAD = {
+    .check = check_send_grad, .run = run_message, .bytes = message_bytes};

@@ -97,7 +97,7 @@ static trine_status copy_order(const pp_actions *from, bool forward_only, pp_act
 }
 
 static trine_status add_actions(const program_spec *s, int stage, pp_actions *out) {
-    const pp_schedule *schedule = pp_schedule_of(s->schedule);
+    const pp_schedule *schedule = pp_schedule_of(s->parallel.schedule);
     pp_shape shape = pp_shape_of(s);
     if (s->orders) return copy_order(&s->orders->order[stage], s->forward_only, out);
     if (!s->forward_only) return schedule->order(&shape, stage, out);
@@ -207,7 +207,7 @@ static trine_status append_weight(program *p, const pp_action *a) {
 static trine_status append_action(program *p, const pp_action *a) {
     const program_spec *s = p->spec;
     if (a->kind == ACTION_FORWARD) return append_forward(p, a);
-    if (!s->split_backward) return append_backward(p, a);
+    if (!s->parallel.split_backward) return append_backward(p, a);
     bool follows = a->kind == ACTION_BACKWARD || s->weight_follows;
     if (a->kind != ACTION_WEIGHT) TRY(append_input(p, a));
     if (a->kind == ACTION_WEIGHT ? !s->weight_follows : follows) TRY(append_weight(p, a));
@@ -225,8 +225,9 @@ trine_status pp_order(program *p) {
 }
 
 double pp_bubble(const program_spec *s) {
-    const pp_schedule *schedule = pp_schedule_of(s->schedule);
+    const pp_schedule *schedule = pp_schedule_of(s->parallel.schedule);
     pp_shape shape = pp_shape_of(s);
-    bool other = s->split_backward != schedule->splits || (schedule->splits && s->weight_follows);
+    bool other =
+        s->parallel.split_backward != schedule->splits || (schedule->splits && s->weight_follows);
     return s->orders || other || !schedule->bubble ? NAN : schedule->bubble(&shape);
 }

@@ -70,10 +70,10 @@ pp_action pp_backward_number(pp_place place, const pp_shape *s, int stage, int k
 /* ---- Chunks of a spec ------------------------------------------------------------------------- */
 
 trine_status pp_place_chunks(program_spec *spec, int virtual) {
-    const pp_schedule *schedule = pp_schedule_of(spec->schedule);
+    const pp_schedule *schedule = pp_schedule_of(spec->parallel.schedule);
     if (!virtual) virtual = schedule->virtual ? schedule->virtual : 1;
     pp_shape shape = {spec->stages, virtual, spec->micros};
-    spec->split_backward = spec->split_backward || schedule->splits;
+    spec->parallel.split_backward = spec->parallel.split_backward || schedule->splits;
     spec->chunks = virtual > 1 ? spec->stages * virtual : 0;
     CHECK(spec->chunks <= PROGRAM_CHUNKS, TRINE_EINVAL,
           "--pp %d x --num-virtual-stages-per-pipeline-rank %d: %d chunks, at most %d",
@@ -108,7 +108,7 @@ trine_status pp_place_file(program_spec *spec, int virtual, const char *path) {
     }
     spec->chunks = o->chunks;
     for (int c = 0; c < o->chunks; c++) spec->place[c] = o->place[c];
-    spec->split_backward = spec->split_backward || o->splits;
+    spec->parallel.split_backward = spec->parallel.split_backward || o->splits;
     return TRINE_OK;
 }
 

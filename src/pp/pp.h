@@ -18,7 +18,7 @@
 
 #include "state/step.h"
 
-/* Sets the spec's chunks, their stages and split_backward as its schedule asks, with `virtual` chunks per stage (0: as
+/* Sets the spec's chunks, their stages and parallel.split_backward as its schedule asks, with `virtual` chunks per stage (0: as
  * few as the schedule has), or as the schedule file says, for whose stages and micro-batches the spec must be;
  * spec->orders is then owned by the caller. Errors: TRINE_EINVAL; those of reading the file. */
 trine_status pp_place_chunks(program_spec *spec, int virtual);
@@ -42,14 +42,11 @@ trine_status pp_split_by_hand(program_spec *spec, const char *text);
 trine_status pp_slots(const program_spec *s, int stage, int *slots);
 
 /* Pass: appends the stage's LOAD, FORWARD and backward instructions in the order of the spec's schedule. With
- * spec->split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
+ * spec->parallel.split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
  * schedule has both in one action, the BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT, so that the gradient
  * for the previous stage is sent before them. The bits are those of BACKWARD. Qi et al., "Zero bubble pipeline
  * parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors: TRINE_ENOMEM. */
 trine_status pp_order(program *p);
-
-/* Pass: inserts RECV_ACT, SEND_ACT, RECV_GRAD, SEND_GRAD around the stage's computation. Errors: TRINE_ENOMEM. */
-trine_status pp_wire_messages(program *p);
 
 /* Pass over all stages, for ONE_QUEUE: moves and groups messages until one queue for each stage suffices. Two stages
  * that send to each other exchange both messages in a message group where the messages are neighbours, as Megatron-LM
@@ -60,18 +57,7 @@ trine_status pp_one_queue(program *stages);
 /* Pass over all stages: sets slots, streams and keep buffers (buffers.c). Errors: TRINE_ENOMEM. */
 trine_status pp_buffers(program *stages);
 
-/* Starts a message with the other rank of its edge. Errors: those of the transport. Not collective. */
-trine_status pp_run_message(step_run *r, const instr *i);
-/* Bytes that it sends. Pure. */
-uint64_t pp_message_bytes(const rank_state *s, const program *p, const instr *i);
-
-/* Pass: appends TIE on stages that have a tied token matrix. Errors: TRINE_ENOMEM. */
-trine_status pp_wire_tie(program *p);
-
-/* Adds the twin's gradient: if both are on this stage into the first; if the twin is on another stage, on both
- * stages. Errors: the transport's and the operator's own. Collective over: tie. */
-trine_status pp_run_tie(step_run *r, const instr *i);
-uint64_t pp_tie_bytes(const rank_state *s, const program *p, const instr *i);
+#define PP_TIE_CHUNK ((size_t)1 << 18) /* elements that TIE exchanges at a time */
 
 /* The pipeline bubble by the schedule's formula, the fraction of a step that a stage waits if all stages cost the same; NAN: there is
  * no formula for the schedule, for this shape, or for where its weight gradients stand. Pure. */

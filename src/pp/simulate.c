@@ -25,8 +25,8 @@ double pp_unit_cost(const void *context, const program *p, const instr *i) {
     if (i->kind == FORWARD) return i->unit == spec_chunk_first(s, chunk);
     if (!program_changes_stream(p, i)) return i->unit == first_back(s, chunk, true);
     if (i->unit != spec_chunk_last(s, chunk)) return 0;
-    bool parts =
-        s->split_backward && spec_unit(s, first_back(s, chunk, true)).backward == BACKWARD_SPLITS;
+    bool parts = s->parallel.split_backward &&
+                 spec_unit(s, first_back(s, chunk, true)).backward == BACKWARD_SPLITS;
     return parts ? 1 : 2;
 }
 

@@ -1,10 +1,28 @@
+/* TIE: the gradients of a token matrix that two units share. */
 #include "base/status.h"
+#include "core/check_state.h"
 #include "pp/pp.h"
+#include "state/part.h"
 
-trine_status pp_wire_tie(program *p) {
+static trine_status insert_tie(program *p) {
     if (p->spec->forward_only || spec_tied_unit(p->spec, p->stage) < 0) return TRINE_OK;
     return program_append(p, program_instr(TIE, -1, -1));
 }
+
+static trine_status check_tie(stage_state *s, const instr *i) {
+    (void)i;
+    const program_spec *spec = s->p->spec;
+    REQUIRE(check_ties(s), "this stage has no tied token matrix");
+    REQUIRE(!s->ties && !s->norms, "TIE must run once, before NORM");
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        if (spec_unit(spec, u).twin >= 0) TRY(check_reduced(s, u));
+    }
+    s->ties++;
+    return TRINE_OK;
+}
+
+/* ---- Memory and running ---- */
 
 /* The unit of this stage that has a twin, and the part of its matrix whose gradient this rank has reduced. */
 static held_unit *tied_unit(const rank_state *s, flat_part *owned) {
@@ -13,28 +31,41 @@ static held_unit *tied_unit(const rank_state *s, flat_part *owned) {
     return u;
 }
 
+/* The buffer in which two stages exchange a tied gradient, segment by segment. */
+static void take_tie(rank_state *h, arena *a) {
+    flat_part owned;
+    int unit = spec_tied_unit(h->config.spec, h->config.coord.pp);
+    if (unit < 0 || spec_twin_is_local(h->config.spec, unit)) return;
+    tied_unit(h, &owned);
+    size_t count = owned.count < PP_TIE_CHUNK ? owned.count : PP_TIE_CHUNK;
+    h->own[TIE] = arena_take_exchanged(a, MEM_TIE, count * state_grad_bytes(h));
+}
+
 /* Both stages add the other stage's gradient to their own; a + b = b + a, so both get the same bits. */
 static trine_status tie_remote(step_run *r, char *own, size_t count) {
     rank_state *s = r->state;
     trine_comm *tie = step_group(r, TRINE_TIE);
     trine_dtype type = r->dev->grads;
+    void *theirs = s->own[TIE];
     int peer = 1 - trine_comm_rank(tie);
-    for (size_t at = 0; at < count; at += s->tie_count) {
-        size_t n = count - at < s->tie_count ? count - at : s->tie_count;
+    for (size_t at = 0; at < count; at += PP_TIE_CHUNK) {
+        size_t n = count - at < PP_TIE_CHUNK ? count - at : PP_TIE_CHUNK;
         char *segment = own + at * state_grad_bytes(s);
         comm_request send = {0}, recv = {0};
         TRY(comm_group_begin(r->mesh));
-        TRY(comm_recv_start(tie, s->tie, n, type, peer, &recv));
+        TRY(comm_recv_start(tie, theirs, n, type, peer, &recv));
         TRY(comm_send_start(tie, segment, n, type, peer, &send));
         TRY(comm_group_end(r->mesh));
         TRY(comm_wait(&recv));
         TRY(comm_wait(&send));
-        TRY(r->dev->ops->add(r->dev, segment, s->tie, n));
+        TRY(r->dev->ops->add(r->dev, segment, theirs, n));
     }
     return TRINE_OK;
 }
 
-trine_status pp_run_tie(step_run *r, const instr *i) {
+/* Adds the twin's gradient: if both are on this stage into the first; if the twin is on another stage, on both stages.
+ * Collective over: tie. */
+static trine_status run_tie(step_run *r, const instr *i) {
     const rank_state *s = r->state;
     flat_part owned;
     held_unit *u = tied_unit(s, &owned);
@@ -45,9 +76,12 @@ trine_status pp_run_tie(step_run *r, const instr *i) {
     return r->dev->ops->add(r->dev, own, state_grad(s, twin, 0, owned), owned.count);
 }
 
-uint64_t pp_tie_bytes(const rank_state *s, const program *p, const instr *i) {
+static uint64_t tie_bytes(const rank_state *s, const program *p, const instr *i) {
     flat_part owned;
     const held_unit *u = tied_unit(s, &owned);
     (void)p, (void)i;
     return spec_twin_is_local(s->config.spec, u->unit) ? 0 : owned.count * state_grad_bytes(s);
 }
+
+const instr_part part_TIE = {
+    .pass = insert_tie, .check = check_tie, .take = take_tie, .run = run_tie, .bytes = tie_bytes};

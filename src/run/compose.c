@@ -6,17 +6,24 @@
 #include "run/parts.h"
 
 trine_status compose_programs(program *stages, const run_pass *pass) {
-    for (; pass->stage || pass->all; pass++) {
+    for (; pass->of || pass->stage || pass->all; pass++) {
+        trine_status (*stage)(program * p) = pass->of ? pass->of->pass : pass->stage;
         if (pass->all) TRY(pass->all(stages));
-        for (int p = 0; pass->stage && p < stages->spec->stages; p++) TRY(pass->stage(&stages[p]));
+        for (int p = 0; stage && p < stages->spec->stages; p++) TRY(stage(&stages[p]));
     }
     return TRINE_OK;
+}
+
+trine_status compose_check(const program *stages, check_facts *facts) {
+    check_rule rules[INSTR_KINDS];
+    for (int k = 0; k < INSTR_KINDS; k++) rules[k] = run_part_of((instr_kind)k)->check;
+    return check_programs(stages, rules, facts);
 }
 
 static trine_status compose_stages(const program_spec *spec, program *stages, check_facts *facts) {
     for (int p = 0; p < spec->stages; p++) program_create(&stages[p], spec, p);
     TRY(compose_programs(stages, run_passes()));
-    return check_programs(stages, facts);
+    return compose_check(stages, facts);
 }
 
 trine_status compose_all(const program_spec *spec, program **stages, check_facts *facts) {

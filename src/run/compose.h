@@ -10,6 +10,9 @@
  * Errors: TRINE_ENOMEM. Pure. */
 trine_status compose_programs(program *stages, const run_pass *passes);
 
+/* check_programs (core/check.h) with the rules of all parts. */
+trine_status compose_check(const program *stages, check_facts *facts);
+
 /* All stages' programs, proved by the checker. The caller owns *stages (spec->stages) and destroys it with
  * compose_destroy; facts may be NULL. Errors: TRINE_EPROGRAM, TRINE_ENOMEM. Pure. */
 trine_status compose_all(const program_spec *spec, program **stages, check_facts *facts);

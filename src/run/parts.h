@@ -1,28 +1,21 @@
-/* The registry of all dimensions: the passes that build a program, in order, and for every instruction the
- * functions of its module that run it and count its bytes. A new instruction is a row in core/instruction.h,
- * a row here, and a file in its module. */
+/* All parts of programs: the part of each instruction, and the passes in their order. A new instruction is a row in
+ * core/instruction.h, a file in the module of its dimension, and its pass in the list of parts.c. */
 #ifndef TRINE_RUN_PARTS_H
 #define TRINE_RUN_PARTS_H
 
-#include "state/step.h"
-
-typedef struct {
-    trine_status (*run)(step_run *r, const instr *i);
-    /* The bytes that it sends (NULL: none), and the offset of their member in `traffic`. */
-    uint64_t (*bytes)(const rank_state *s, const program *p, const instr *i);
-    size_t counts;
-} run_part;
+#include "state/part.h"
 
 /* Never NULL for a kind below INSTR_KINDS. Pure. */
-const run_part *run_part_of(instr_kind kind);
+const instr_part *run_part_of(instr_kind kind);
 
 /* A pass: rewrites the program of one stage or appends to it, or rewrites those of all stages together. */
 typedef struct {
+    const instr_part *of; /* the pass of this part */
     trine_status (*stage)(program *p);
-    trine_status (*all)(program *stages); /* one of the two is NULL */
+    trine_status (*all)(program *stages); /* two of the three are NULL */
 } run_pass;
 
-/* All passes; both functions of the last are NULL. Their order determines the order at the end of a step: REDUCE, REDUCE_TP, TIE,
+/* All passes; the last has NULLs only. Their order determines the order at the end of a step: REDUCE, REDUCE_TP, TIE,
  * NORM, UPDATE, GATHER. Pure. */
 const run_pass *run_passes(void);
 

@@ -65,7 +65,7 @@ static trine_status values_agree(const audit *a, const held_unit *u, int r, cons
 
 static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
     const rank_state *h = a->h;
-    const zero_row *zero = zero_stage(h->config.spec->zero);
+    const zero_row *zero = spec_zero(h->config.spec);
     flat_part all = {0, u->layout.ranges[r].count}, slice = state_slice(h, u, r);
     values params = {u->params[r], state_param_bytes(h), zero->params == SHARD ? slice : all,
                      zero->params == SHARD};

@@ -6,10 +6,8 @@ traffic traffic_of(const rank_state *h, const program *p) {
     traffic t = {0};
     for (int n = 0; n < p->count; n++) {
         const instr *i = &p->code[n];
-        const run_part *part = run_part_of((instr_kind)i->kind);
-        if (!part->bytes) continue;
-        uint64_t *sum = (uint64_t *)(void *)((char *)&t + part->counts);
-        *sum += part->bytes(h, p, i);
+        const instr_part *part = run_part_of((instr_kind)i->kind);
+        if (part->bytes) t.bytes[i->kind] += part->bytes(h, p, i);
     }
     return t;
 }

@@ -6,11 +6,7 @@
 #include "state/state.h"
 
 typedef struct {
-    uint64_t gather, reduce; /* dp: GATHER and REDUCE */
-    uint64_t tp;             /* within layers, and REDUCE_TP */
-    uint64_t act, grad;      /* to the next stage, to the previous stage */
-    uint64_t tie;
-    uint64_t norm; /* dp, tp and pp together */
+    uint64_t bytes[INSTR_KINDS];
 } traffic;
 
 /* `h` needs no memory (state_create is enough). Pure. */

@@ -6,6 +6,7 @@
 #include "base/half.h"
 #include "base/status.h"
 #include "comm/api/axes.h"
+#include "state/part.h"
 
 /* ---- Tables ---- */
 
@@ -30,8 +31,6 @@ static bool make_tables(rank_state *h) {
     for (int c = 0; ok && c < CLASSES; c++)
         ok = (h->gathers[c] = table(h, p->gathers[c], sizeof *h->gathers[c])) &&
              (h->reduces[c] = table(h, p->reduces[c], sizeof *h->reduces[c]));
-    if (ok && !h->config.dev->memory->host)
-        ok = (h->batches = table(h, h->config.spec->micros, sizeof *h->batches));
     for (int s = 0; ok && s < p->slots; s++)
         ok = (h->slots[s].outputs = table(h, h->count, sizeof(void *)));
     for (int u = 0; ok && u < h->count; u++)
@@ -40,20 +39,13 @@ static bool make_tables(rank_state *h) {
     return ok;
 }
 
-/* The loss, and the squares of each tensor. */
-static int sum_count(const rank_state *h) {
-    int count = 1;
-    for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++)
-            count += h->units[n].layout.ranges[r].tensor_count;
-    return count;
-}
-
-/* On a device that computes in host memory these few numbers are not part of the plan. */
-static bool make_sums(rank_state *h) {
-    if (!h->config.dev->memory->host) return true;
-    return (h->sums = table(h, sum_count(h), sizeof *h->sums)) &&
-           (h->sums_read = table(h, sum_count(h), sizeof *h->sums_read));
+/* Once units are laid out. */
+static bool make_records(rank_state *h) {
+    for (int k = 0; k < INSTR_KINDS; k++) {
+        const instr_part *part = h->config.part_of((instr_kind)k);
+        if (part->record && !(h->own[k] = table(h, 1, part->record(h)))) return false;
+    }
+    return true;
 }
 
 /* Assigns the unit's ranges offsets in the gather buffer of its gather unit, after those already assigned.
@@ -90,7 +82,7 @@ trine_status state_create(rank_state *h, const state_config *config) {
     size_t *used = NULL;
     bool made = make_tables(h) && (used = table(h, h->count, sizeof *used));
     if (made) lay_out(h, used);
-    if (made && make_sums(h)) return TRINE_OK;
+    if (made && make_records(h)) return TRINE_OK;
     int units = h->count;
     state_destroy(h);
     return RAISE(TRINE_ENOMEM, "no memory for the tables of %d units", units);
@@ -182,7 +174,7 @@ static bool sends_tie(const rank_state *h, const held_unit *u) {
 }
 
 static void take_state(rank_state *h, arena *a, held_unit *u) {
-    const zero_row *zero = zero_stage(h->config.spec->zero);
+    const zero_row *zero = spec_zero(h->config.spec);
     for (int r = 0; r < u->layout.range_count; r++) {
         const flat_range *range = &u->layout.ranges[r];
         /* Accumulated gradients are summed in place, those of a tied matrix over two stages. */
@@ -226,19 +218,12 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
         h->reduces[c][b] = shared_if(summed_by_peers)(a, MEM_REDUCE, reduce * state_grad_bytes(h));
 }
 
-static bool reads_batches(const rank_state *h) {
+bool state_reads_batches(const rank_state *h) {
     return spec_stage_takes_batch(h->config.spec, h->config.coord.pp);
 }
 
-static size_t batch_bytes(const rank_state *h) {
+size_t state_batch_bytes(const rank_state *h) {
     return h->config.model.tokens * sizeof(int32_t);
-}
-
-static void take_batches(rank_state *h, arena *a) {
-    for (int m = 0; h->batches && reads_batches(h) && m < h->config.spec->micros; m++) {
-        h->batches[m].tokens = arena_take_host(a, MEM_DATA, batch_bytes(h));
-        h->batches[m].targets = arena_take_host(a, MEM_DATA, batch_bytes(h));
-    }
 }
 
 /* ---- Slots ----
@@ -318,55 +303,12 @@ static void take_slot(rank_state *h, arena *a, int slot) {
     bool receives = false;
     for (int n = 0; n < spec_stage_chunks(spec, stage); n++)
         receives = receives || spec_receives(spec, spec_stage_chunk(spec, stage, n));
-    if (reads_batches(h)) {
-        to->tokens = arena_take(a, MEM_DATA, batch_bytes(h));
-        to->targets = arena_take(a, MEM_DATA, batch_bytes(h));
+    if (state_reads_batches(h)) {
+        to->tokens = arena_take(a, MEM_DATA, state_batch_bytes(h));
+        to->targets = arena_take(a, MEM_DATA, state_batch_bytes(h));
     }
     if (receives) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
     for (int n = 0; n < h->count; n++) take_unit(h, a, slot, h->units[n].unit);
-}
-
-/* The buffer in which two stages exchange a tied gradient, segment by segment. */
-static void take_tie(rank_state *h, arena *a) {
-    int unit = spec_tied_unit(h->config.spec, h->config.coord.pp);
-    if (unit < 0 || spec_twin_is_local(h->config.spec, unit)) return;
-    const held_unit *u = state_unit(h, unit);
-    size_t owned = state_owned(h, u, 0).count;
-    h->tie_count = owned < STATE_TIE_CHUNK ? owned : STATE_TIE_CHUNK;
-    h->tie = arena_take_exchanged(a, MEM_TIE, h->tie_count * state_grad_bytes(h));
-}
-
-/* The longest run of gradients that are partial over tp, in the part that this rank owns. */
-static size_t longest_run(const rank_state *h) {
-    size_t longest = 0;
-    flat_run run;
-    for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++) {
-            flat_part own = state_owned(h, &h->units[n], r);
-            const flat_range *range = &h->units[n].layout.ranges[r];
-            int next = 0;
-            while (flat_next_tp_partial(range, own.begin, own.count, &next, &run))
-                if (run.to - run.from > longest) longest = run.to - run.from;
-        }
-    return longest;
-}
-
-/* tp peers cannot read gradients at rest: those that are summed over tp pass through this buffer. */
-static void take_tp_partial(rank_state *h, arena *a) {
-    size_t longest = longest_run(h);
-    h->rows_count = longest < STATE_ROWS_CHUNK ? longest : STATE_ROWS_CHUNK;
-    h->rows = arena_take_shared(a, MEM_WORKSPACE, h->rows_count * state_grad_bytes(h));
-}
-
-/* The numbers that a step returns, and the host's staging buffers for device memory. */
-static void take_numbers(rank_state *h, arena *a) {
-    size_t units = (size_t)h->config.spec->units, sums = (size_t)sum_count(h) * sizeof(double);
-    h->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
-    h->norm_scratch = arena_take_host(a, MEM_WORKSPACE, h->config.norm_scratch * sizeof(double));
-    if (!a->on_device) return;
-    h->sums = arena_take(a, MEM_WORKSPACE, sums);
-    h->sums_read = arena_take_host(a, MEM_WORKSPACE, sums);
-    h->staging = arena_take_host(a, MEM_WORKSPACE, STATE_STAGING * sizeof(float));
 }
 
 void state_take(rank_state *h, arena *a) {
@@ -375,9 +317,6 @@ void state_take(rank_state *h, arena *a) {
     ASSERT(a->on_device == !h->config.dev->memory->host);
     for (int n = 0; n < h->count; n++) take_state(h, a, &h->units[n]);
     for (int c = 0; c < CLASSES; c++) take_buffers(h, a, (unit_class)c);
-    take_tie(h, a);
-    take_tp_partial(h, a);
-    take_batches(h, a);
     m->take_scratch(m->shape, a, h->config.dev, p->spec, p->stage, h->scratch);
     for (int s = 0; s < p->slots; s++) take_slot(h, a, s);
     for (int k = 0; k < p->keeps; k++)
@@ -386,7 +325,11 @@ void state_take(rank_state *h, arena *a) {
         shared_if(p->spec->stages > 1 || p->spec->tp_partial); /* sent, or gathered */
     for (int d = 0; d < p->streams; d++)
         h->streams[d] = take_stream(a, MEM_MESSAGES, stream_bytes(h));
-    take_numbers(h, a);
+    for (int k = 0; k < INSTR_KINDS; k++) {
+        const instr_part *part = h->config.part_of((instr_kind)k);
+        if (part->take) part->take(h, a);
+    }
+    if (a->on_device) h->staging = arena_take_host(a, MEM_WORKSPACE, STATE_STAGING * sizeof(float));
 }
 
 /* ---- Use ---- */
@@ -434,7 +377,7 @@ static trine_status write_master(const maker *m, flat_part owned, float *master,
  * optimizer owns is a part of the parameters at rest. */
 static trine_status init_range(const rank_state *h, const maker *m, const held_unit *u, int r) {
     const flat_range *range = &u->layout.ranges[r];
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD, master = u->master[r] != NULL;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD, master = u->master[r] != NULL;
     flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
     flat_part owned = state_owned(h, u, r);
     trine_dtype type = h->config.dev->compute;
@@ -509,19 +452,19 @@ flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
 }
 
 flat_part state_owned(const rank_state *h, const held_unit *u, int range) {
-    if (zero_stage(h->config.spec->zero)->optimizer == SHARD) return state_slice(h, u, range);
+    if (spec_zero(h->config.spec)->optimizer == SHARD) return state_slice(h, u, range);
     return (flat_part){0, u->layout.ranges[range].count};
 }
 
 void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD;
     size_t skip = sharded ? state_slice(h, u, range).begin : 0;
     ASSERT(part.begin >= skip);
     return (char *)u->params[range] + (part.begin - skip) * state_param_bytes(h);
 }
 
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool full = zero_stage(h->config.spec->zero)->full_grads;
+    bool full = spec_zero(h->config.spec)->full_grads;
     size_t skip = full ? 0 : state_slice(h, u, range).begin;
     ASSERT(part.begin >= skip);
     return (char *)u->grads[range] + (part.begin - skip) * state_grad_bytes(h);

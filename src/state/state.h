@@ -1,7 +1,7 @@
 /* Rank state: the units of a rank's stage with parameters, gradients and optimizer state at their placements,
  * and every buffer that its program names. One function walks all of it, first to declare memory (the memory
  * plan, --dry-run), then to take the pointers. It knows only bytes and flat units; the model provides the
- * layout of units and what they keep (state_model).
+ * layout of units and what they keep (state_model), an instruction memory of its own (state/part.h).
  *
  * Mixed precision (Micikevicius et al., ICLR 2018): parameters have the device's compute type, gradients its
  * gradient type; the optimizer has moments and the fp32 master, of which the parameters are the rounding at
@@ -38,6 +38,8 @@ typedef struct {
                       void *keep);
 } state_model;
 
+struct instr_part;
+
 /* The inputs of the sizes. Pointers are borrowed and must outlive the state. */
 typedef struct {
     const program_spec *spec;
@@ -47,7 +49,7 @@ typedef struct {
     trine_layout layout;
     trine_coord coord;
     int tp_part;         /* tp ranks of a part (TRINE_TP_PART); 0: one */
-    size_t norm_scratch; /* doubles that NORM needs besides the squares of units */
+    const struct instr_part *(*part_of)(instr_kind kind);
 } state_config;
 
 /* One unit of the stage. Pointers into parameters and optimizer state start at the range's first element at
@@ -73,29 +75,17 @@ typedef struct {
                        chunks share memory */
 } held_slot;
 
-/* The host buffer that LOAD fills if the host cannot access a slot. There is one per micro-batch, so that none
- * is overwritten before the device has read it: NORM waits for the device in every run. */
-typedef struct {
-    int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
-} held_batch;
-
 typedef struct {
     state_config config;
     int first, count; /* units: the first in model order, and their number */
     held_unit *units; /* [count] in model order */
     int *index;       /* [units of the model] index in `units`; -1: not on this stage */
     held_slot *slots;
-    held_batch *batches;     /* [micros] in host memory; NULL: LOAD fills the slots directly */
     void **streams;          /* [streams] (R, C) */
     void **gathers[CLASSES]; /* gather buffers */
     void **reduces[CLASSES]; /* reduce buffers */
-    void *tie;               /* (tie_count) */
-    size_t tie_count;
-    void *rows; /* (rows_count) shared buffer for gradients that REDUCE_TP sums, segment by segment */
-    size_t rows_count;
-    double *sums;      /* (1 + tensors): the loss, zero between runs; then sums of squares for the norm */
-    double *sums_read; /* the same, in host memory */
-    double *squares, *norm_scratch; /* (units), (config.norm_scratch); in host memory */
+    void *own[INSTR_KINDS];  /* memory of an instruction's own (state/part.h); NULL: none */
+    double *loss;            /* (1) of this run so far, in NORM's memory; zero between runs */
     float *staging;                   /* (STATE_STAGING) host staging buffer; NULL: not needed */
     char *keeps;                    /* [keeps] the model's records (state_keep) */
     void *scratch;                  /* the model's record */
@@ -103,8 +93,6 @@ typedef struct {
     int table_count;
 } rank_state;
 
-#define STATE_TIE_CHUNK  ((size_t)1 << 18) /* elements exchanged at a time */
-#define STATE_ROWS_CHUNK ((size_t)1 << 18) /* elements summed over tp at a time */
 /* Elements per transfer when parameters in device memory are set or compared by the host: 1 MiB, so that the
  * transfer takes much longer than its start. */
 #define STATE_STAGING ((size_t)1 << 18)
@@ -143,6 +131,9 @@ flat_part state_owned(const rank_state *h, const held_unit *u, int range);
 /* Whether this rank is the first of those with the same slice of the range: it counts the slice in the norm and
  * saves it. (Along tp it depends on the tensor.) */
 bool state_first_replica(const rank_state *h, const flat_range *range);
+/* Whether the stage of this rank reads tokens or targets; the bytes of a micro-batch's. */
+bool state_reads_batches(const rank_state *h);
+size_t state_batch_bytes(const rank_state *h);
 /* Bytes per parameter and per gradient. */
 size_t state_param_bytes(const rank_state *h);
 size_t state_grad_bytes(const rank_state *h);

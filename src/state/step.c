@@ -27,6 +27,10 @@ void step_destroy(step_run *r) {
     *r = (step_run){0};
 }
 
+uint64_t step_sample(const step_run *r, int micro) {
+    return r->io->first_sample + (uint64_t)micro * r->io->sample_step;
+}
+
 trine_comm *step_group(const step_run *r, trine_group g) {
     return trine_mesh_group(r->mesh, g);
 }

@@ -1,6 +1,5 @@
 /* The execution context of a step's instructions: rank state, groups, device, and a scoreboard of pending
- * communication per buffer. The functions that run an instruction are in the module of the dimension that
- * inserts it (zero/zero.h, dp/dp.h, pp/pp.h, tp/reduce.h, model/gpt.h); run/exec.c calls them.
+ * communication per buffer. The functions that run an instruction are in its part (state/part.h); run/exec.c calls them.
  *
  * Messages, gathers and reductions are only started; step_wait completes those that conflict with an instruction's
  * operands (program_operands, operand_conflicts). The checker's machine (core/machine.h) waits by the same rules, so it
@@ -40,7 +39,7 @@ typedef struct {
 /* Inputs of a step besides its program, and its results. */
 typedef struct {
     struct blend *samples;
-    uint64_t first_sample; /* first sample of the global batch, in sample order */
+    uint64_t first_sample, sample_step; /* this rank's first sample, and from one micro-batch to the next */
     double scale;          /* 1 / tokens in the global batch */
     double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */
     adamw_args adamw;      /* its scale is set by NORM, from clip */
@@ -68,6 +67,8 @@ typedef struct step_run {
 trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev);
 void step_destroy(step_run *r);
 
+/* The number in the run of the first sample of a micro-batch of this rank. */
+uint64_t step_sample(const step_run *r, int micro);
 trine_comm *step_group(const step_run *r, trine_group g);
 /* The group of the ranks along `axes`; it must exist. */
 trine_comm *step_axes(const step_run *r, axis_set axes);

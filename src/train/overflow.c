@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "device/ops.h"
+#include "norm/grad_norm.h"
 
 /* Tensors of a unit, in the order in which backward computes their gradients: the head's matrix comes
  * first, all other units are in reverse order of their layout. */
@@ -37,7 +38,7 @@ static bool is_head(const rank_state *h, int unit) {
 static trine_status look_at(const rank_state *h, device *dev, const held_unit *u, int *first) {
     place places[PLACES];
     int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
-    double *sums = h->sums + 1, *seen = h->sums_read + 1;
+    double *sums = norm_memory_of(h)->sums + 1, *seen = norm_memory_of(h)->read + 1;
     for (int n = 0; n < count; n++) {
         size_t from, to;
         flat_part slice = state_slice(h, u, places[n].r);

@@ -65,7 +65,7 @@ static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind k
 
 /* The part of a range that is loaded. */
 static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_kind kind) {
-    bool full = zero_stage(h->config.spec->zero)->params != SHARD;
+    bool full = spec_zero(h->config.spec)->params != SHARD;
     if (kind != CKPT_WEIGHT) return state_owned(h, u, r);
     return full ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
 }

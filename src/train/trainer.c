@@ -3,6 +3,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "dp/dp.h"
 #include "train/stop.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
@@ -26,9 +27,8 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
 
 static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
     const trine_optimizer *o = &t->config.optimizer;
-    return (step_io){
+    step_io io = {
         .samples = data->samples,
-        .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
         .adamw = {.lr = (float)resolve_learning_rate(o, t->updates + 1),
@@ -40,6 +40,8 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
         .clip = o->clip_grad,
         .decay_all = o->decay_all,
     };
+    dp_step_samples(&t->held.config, first, &io);
+    return io;
 }
 
 /* One step, measured if a profile is active and does not skip it. */

@@ -1,8 +1,11 @@
+/* GATHER. ZeRO-3: before use, into as many buffers per class as the spec allows. ZeRO-1/2: after the UPDATEs. */
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "zero/zero.h"
+#include "core/check_state.h"
+#include "state/part.h"
+#include "state/step.h"
 
 static bool reads_params(const instr *i) {
     return instr_reads_params((instr_kind)i->kind);
@@ -84,6 +87,8 @@ static trine_status place_gathers(const program *p, program *out, buffer_pool po
     return TRINE_OK;
 }
 
+/* Evicts the unit whose next use is farthest (Belady: the program is known) and starts each GATHER one computation early
+ * if a buffer is free. Sets p->gathers. */
 static trine_status gather_before_use(const program *p, program *out) {
     const program_spec *s = p->spec;
     int *next = next_uses(p);
@@ -93,7 +98,7 @@ static trine_status gather_before_use(const program *p, program *out) {
     buffer_pool pools[CLASSES];
     for (int c = 0; status == TRINE_OK && c < CLASSES; c++) {
         int units = spec_gather_units(s, p->stage, (unit_class)c);
-        out->gathers[c] = s->gather_buffers < units ? s->gather_buffers : units;
+        out->gathers[c] = s->parallel.gather_buffers < units ? s->parallel.gather_buffers : units;
         int *own = memory + 2 * c * s->units;
         pools[c] = (buffer_pool){out->gathers[c], own, own + s->units, -1};
         for (int b = 0; b < pools[c].count; b++) pools[c].unit[b] = -1, pools[c].again[b] = INT_MAX;
@@ -112,10 +117,47 @@ static trine_status gather_after_update(program *p) {
     return TRINE_OK;
 }
 
-trine_status zero_gather(program *p) {
-    zero_gather_when when = zero_stage(p->spec->zero)->gather;
+static trine_status insert_gathers(program *p) {
+    zero_gather_when when = spec_zero(p->spec)->gather;
     if (when == GATHER_BEFORE_USE) return program_rewrite(p, gather_before_use);
     if (when == GATHER_AFTER_UPDATE && !p->spec->forward_only) return gather_after_update(p);
+    return TRINE_OK;
+}
+
+/* ---- Checking --------------------------------------------------------------------------------- */
+
+static trine_status check_after_update(stage_state *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    TRY(check_no_gather(s, i));
+    REQUIRE(!s->units[i->unit].gathers, "unit %d is gathered twice", i->unit);
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        REQUIRE(spec_gather_unit(spec, u) != i->unit || s->units[u].updates,
+                "UPDATE of unit %d has not run", u);
+    }
+    s->units[i->unit].gathers++;
+    return TRINE_OK;
+}
+
+static trine_status check_gather(stage_state *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    unit_class c = spec_class(spec, i->unit);
+    zero_gather_when when = spec_zero(spec)->gather;
+    REQUIRE(when != GATHER_NEVER, "ZeRO-0 has no sharded parameters to gather");
+    REQUIRE(spec_gather_unit(spec, i->unit) == i->unit,
+            "unit %d is gathered with unit %d and has no GATHER of its own", i->unit,
+            spec_gather_unit(spec, i->unit));
+    s->facts.gathers[c]++;
+    if (when == GATHER_AFTER_UPDATE) return check_after_update(s, i);
+    REQUIRE(i->gather >= 0, "field b is missing: ZeRO-3 gathers into a gather buffer");
+    REQUIRE(!s->norms, "GATHER after NORM: no computation follows that could read it");
+    buffer_state *b = &s->gathers[c][i->gather];
+    REQUIRE(!b->full || b->read, "overwrites unit %d in gather buffer %d, which was not read",
+            b->unit, i->gather);
+    for (int n = 0; n < s->p->gathers[c]; n++)
+        REQUIRE(!s->gathers[c][n].full || s->gathers[c][n].unit != i->unit,
+                "gather buffer %d already holds unit %d", n, i->unit);
+    *b = (buffer_state){.unit = i->unit, .full = true};
     return TRINE_OK;
 }
 
@@ -142,8 +184,8 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
     return TRINE_OK;
 }
 
-/* All ranges of the unit and of units gathered with it. */
-trine_status zero_run_gather(step_run *r, const instr *i) {
+/* All ranges of the unit and of units gathered with it, at rest, or started into a gather buffer. Collective over: dp. */
+static trine_status run_gather(step_run *r, const instr *i) {
     for (int n = 0; n < r->state->count; n++) {
         held_unit *u = &r->state->units[n];
         if (spec_gather_unit(r->program->spec, u->unit) == i->unit) TRY(gather_ranges(r, i, u));
@@ -151,17 +193,20 @@ trine_status zero_run_gather(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-uint64_t zero_gather_bytes(const rank_state *s, const program *p, const instr *i) {
-    uint64_t bytes = 0;
+static uint64_t gather_bytes(const rank_state *s, const program *p, const instr *i) {
+    uint64_t sum = 0;
     for (int n = 0; n < s->count; n++) {
         const held_unit *u = &s->units[n];
         if (spec_gather_unit(p->spec, u->unit) != i->unit) continue;
         for (int r = 0; r < u->layout.range_count; r++) {
             const flat_range *range = &u->layout.ranges[r];
             if (!u->borrowed[r])
-                bytes += state_bytes(s, axes_group(range->sharded), TRINE_TALLY_ALL_GATHER,
-                                     range->count, s->config.dev->compute);
+                sum += state_bytes(s, axes_group(range->sharded), TRINE_TALLY_ALL_GATHER,
+                                   range->count, s->config.dev->compute);
         }
     }
-    return bytes;
+    return sum;
 }
+
+const instr_part part_GATHER = {
+    .pass = insert_gathers, .check = check_gather, .run = run_gather, .bytes = gather_bytes};

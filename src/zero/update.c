@@ -1,4 +1,6 @@
 #include "base/status.h"
+#include "core/check_state.h"
+#include "state/part.h"
 #include "zero/zero.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
@@ -18,14 +20,22 @@ trine_status zero_adamw(device *d, const flat_range *range, size_t begin, size_t
     return TRINE_OK;
 }
 
-trine_status zero_update(program *p) {
+static trine_status insert_updates(program *p) {
     if (p->spec->forward_only) return TRINE_OK;
     for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++)
         TRY(program_append(p, program_instr(UPDATE, spec_stage_unit(p->spec, p->stage, n), -1)));
     return TRINE_OK;
 }
 
-trine_status zero_run_update(step_run *r, const instr *i) {
+static trine_status check_update(stage_state *s, const instr *i) {
+    REQUIRE(s->norms, "NORM has not run");
+    REQUIRE(!s->units[i->unit].updates, "unit %d is updated twice", i->unit);
+    s->units[i->unit].updates++;
+    return TRINE_OK;
+}
+
+/* Does nothing in a skipped step. */
+static trine_status run_update(step_run *r, const instr *i) {
     const rank_state *s = r->state;
     held_unit *u = state_unit(s, i->unit);
     if (r->io->skipped) return TRINE_OK;
@@ -42,3 +52,5 @@ trine_status zero_run_update(step_run *r, const instr *i) {
     }
     return TRINE_OK;
 }
+
+const instr_part part_UPDATE = {.pass = insert_updates, .check = check_update, .run = run_update};

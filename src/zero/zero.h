@@ -6,23 +6,6 @@
 #include "device/ops.h"
 #include "state/step.h"
 
-/* Pass. ZeRO-3: GATHER before use, into as many buffers per class as the spec allows; evicts the unit whose next
- * use is farthest (Belady: the program is known) and starts each GATHER one computation early if a buffer is
- * free. ZeRO-1/2: GATHER after the UPDATEs. Sets p->gathers. Errors: TRINE_ENOMEM. */
-trine_status zero_gather(program *p);
-
-/* Gathers parameters at rest, or starts the gather into a gather buffer. Errors: those of flat_redistribute.
- * Collective over: dp. */
-trine_status zero_run_gather(step_run *r, const instr *i);
-/* Bytes that it sends. Pure. */
-uint64_t zero_gather_bytes(const rank_state *s, const program *p, const instr *i);
-
-/* Pass: appends the UPDATEs. Errors: TRINE_ENOMEM. */
-trine_status zero_update(program *p);
-
-/* Does nothing in a skipped step. Errors: the operator's own. Not collective. */
-trine_status zero_run_update(step_run *r, const instr *i);
-
 /* The arrays of an update; all start at the same element. */
 typedef struct {
     float *w, *m, *v; /* the master, its moments */

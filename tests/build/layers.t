@@ -51,6 +51,8 @@ include "zero includes dp" src/zero/planted.c "zero must not include dp" '#inclu
 include "pp includes tp" src/pp/planted.h "pp must not include tp" '#include "tp/tp.h"'
 include "tp includes model" src/tp/planted.c "tp must not include model" '#include "model/gpt.h"'
 include "model includes comm" src/model/planted.c "model must not include comm" '#  include "comm/api/comm.h"'
+include "model includes dp" src/model/planted.c "model must not include dp" '#include "dp/dp.h"'
+include "norm includes dp" src/norm/planted.c "norm must not include dp" '#include "dp/dp.h"'
 include "model includes zero" src/model/planted.c "model must not include zero" '#include "zero/zero.h"'
 include "data includes comm" src/data/planted.c "data must not include comm" '#include "comm/api/comm.h"'
 include "doctor includes train" src/doctor/planted.c "doctor must not include train" '#include "train/trainer.h"'

@@ -350,7 +350,7 @@ static void expect_held_range(const trine_trainer *t, const checkpoint *c, const
                               int r) {
     const rank_state *h = &t->held;
     const flat_range *range = &u->layout.ranges[r];
-    bool sharded = zero_stage(h->config.spec->zero)->params == SHARD;
+    bool sharded = spec_zero(h->config.spec)->params == SHARD;
     flat_part all = {0, range->count}, owned = state_owned(h, u, r);
     flat_part held = sharded ? state_slice(h, u, r) : all;
     expect_part(t, c, range, held, state_param(h, u, r, held), t->dev->compute, "", true);

@@ -31,58 +31,58 @@ static const program_spec bases[] = {
               .units = 4,
               .micros = 3,
               .first = {0, 2, 4},
-              .schedule = TRINE_1F1B,
+              .parallel.schedule = TRINE_1F1B,
               .tied = true},
     [NAIVE] = {.facts = gpt_facts,
                .stages = 2,
                .units = 4,
                .micros = 3,
                .first = {0, 2, 4},
-               .schedule = TRINE_NAIVE,
+               .parallel.schedule = TRINE_NAIVE,
                .tied = true},
     [EVAL] = {.facts = gpt_facts,
               .stages = 2,
               .units = 4,
               .micros = 2,
               .first = {0, 2, 4},
-              .schedule = TRINE_GPIPE,
+              .parallel.schedule = TRINE_GPIPE,
               .forward_only = true},
     [ZERO1] = {.facts = gpt_facts,
                .stages = 1,
                .units = 3,
                .micros = 2,
                .first = {0, 3},
-               .schedule = TRINE_1F1B,
-               .zero = TRINE_ZERO_1,
+               .parallel.schedule = TRINE_1F1B,
+               .parallel.zero = TRINE_ZERO_1,
                .tied = true},
     [ZERO2] = {.facts = gpt_facts,
                .stages = 1,
                .units = 3,
                .micros = 2,
                .first = {0, 3},
-               .schedule = TRINE_1F1B,
-               .zero = TRINE_ZERO_2,
+               .parallel.schedule = TRINE_1F1B,
+               .parallel.zero = TRINE_ZERO_2,
                .tied = true},
     [ZERO3] = {.facts = gpt_facts,
                .stages = 1,
                .units = 5,
                .micros = 1,
                .first = {0, 5},
-               .schedule = TRINE_1F1B,
-               .zero = TRINE_ZERO_3,
-               .gather_buffers = 2},
+               .parallel.schedule = TRINE_1F1B,
+               .parallel.zero = TRINE_ZERO_3,
+               .parallel.gather_buffers = 2},
     [UNTIED] = {.facts = gpt_facts,
                 .stages = 3,
                 .units = 6,
                 .micros = 2,
                 .first = {0, 2, 4, 6},
-                .schedule = TRINE_1F1B},
+                .parallel.schedule = TRINE_1F1B},
     [QUEUE] = {.facts = gpt_facts,
                .stages = 2,
                .units = 4,
                .micros = 3,
                .first = {0, 2, 4},
-               .schedule = TRINE_1F1B,
+               .parallel.schedule = TRINE_1F1B,
                .queue = ONE_QUEUE,
                .tied = true},
     [QUEUE3] = {.facts = gpt_facts,
@@ -90,14 +90,14 @@ static const program_spec bases[] = {
                 .units = 6,
                 .micros = 2,
                 .first = {0, 2, 4, 6},
-                .schedule = TRINE_1F1B,
+                .parallel.schedule = TRINE_1F1B,
                 .queue = ONE_QUEUE},
     [ROWS] = {.facts = gpt_facts,
               .stages = 1,
               .units = 3,
               .micros = 2,
               .first = {0, 3},
-              .schedule = TRINE_1F1B,
+              .parallel.schedule = TRINE_1F1B,
               .tied = true,
               .tp_partial = true},
     /* Chunks 1 and 2 are on one stage, so that a slot is the input of another. */
@@ -108,8 +108,8 @@ static const program_spec bases[] = {
               .first = {0, 2, 4, 6, 8},
               .chunks = 4,
               .place = {0, 1, 1, 0},
-              .schedule = TRINE_ZBV,
-              .split_backward = true},
+              .parallel.schedule = TRINE_ZBV,
+              .parallel.split_backward = true},
     /* The same for all chunks. */
     [LOOP] = {.facts = gpt_facts,
               .stages = 1,
@@ -117,7 +117,7 @@ static const program_spec bases[] = {
               .micros = 2,
               .first = {0, 2, 4, 6},
               .chunks = 3,
-              .schedule = TRINE_INTERLEAVED},
+              .parallel.schedule = TRINE_INTERLEAVED},
 };
 
 /* ---- Edits ---- */
@@ -479,7 +479,7 @@ static void check_row(const row *r) {
     OK(compose_all(&bases[r->from], &stages, NULL));
     for (int e = 0; e < 2; e++) apply(&stages[r->stage], &r->edits[e]);
     where(r, stages, place, sizeof place);
-    trine_status got = check_programs(stages, NULL);
+    trine_status got = compose_check(stages, NULL);
     if (got != TRINE_EPROGRAM || !strstr(status_message(), place) ||
         !strstr(status_message(), r->text))
         fail_msg("%s: wanted \"%s ... %s\", got \"%s\"", r->name, place, r->text,
@@ -505,7 +505,7 @@ static void other_inputs_are_refused(program *stages, int stage, int at) {
         i->input = slot;
         instr_print(i, text, sizeof text);
         snprintf(place, sizeof place, "stage %d, instruction %d (%s): ", stage, at, text);
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, place);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, place);
     }
     *i = kept;
 }
@@ -529,7 +529,7 @@ static void test_every_other_input_slot_is_refused(void **state) {
                 readers += stages[p].code[at].input >= 0;
                 other_inputs_are_refused(stages, p, at);
             }
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         assert_int_equal(readers, s.micros * cases[n].readers);
         compose_destroy(&s, &stages);
     }
@@ -555,7 +555,7 @@ static void test_one_queue_is_not_enough_for_plain_programs(void **state) {
         program *stages;
         OK(compose_all(&s, &stages, NULL));
         s.queue = ONE_QUEUE;
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, table[n].text);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, table[n].text);
         compose_destroy(&s, &stages);
     }
 }
@@ -568,7 +568,7 @@ static void test_one_queue_names_who_has_ended(void **state) {
     program *stages;
     OK(compose_all(&s, &stages, NULL));
     stages[1].count--;
-    REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+    REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
             "deadlock in one queue: stage 0, instruction 8 (NORM) waits for stage 1, which has "
             "finished");
     compose_destroy(&s, &stages);
@@ -592,7 +592,7 @@ static void test_other_groups_are_legal(void **state) {
         program *stages;
         OK(compose_all(&bases[table[n].from], &stages, NULL));
         for (int e = 0; e < 2; e++) apply(&stages[table[n].stage], &table[n].edits[e]);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         compose_destroy(&bases[table[n].from], &stages);
     }
 }
@@ -632,9 +632,9 @@ static void test_a_group_waits_for_all_its_messages(void **state) {
             OK(program_parse(&stages[p], p ? text : first));
         }
         if (both)
-            OK(check_programs(stages, NULL));
+            OK(compose_check(stages, NULL));
         else
-            REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
                     "deadlock in one queue: stage 0, instruction 8 (SEND_ACT m2 s2 g0) waits for "
                     "stage 1; stage 1, instruction 9 (SEND_GRAD m1 d1) waits for stage 0");
         for (int p = 0; p < 2; p++) program_destroy(&stages[p]);
@@ -656,7 +656,7 @@ static void test_sums_are_added_in_order(void **state) {
                       .units = 2,
                       .micros = 2,
                       .first = {0, 2},
-                      .zero = TRINE_ZERO_2};
+                      .parallel.zero = TRINE_ZERO_2};
     for (int wrong = 0; wrong < 2; wrong++) {
         char text[1024];
         snprintf(text, sizeof text, "%s REDUCE u0 m%d r%d\n REDUCE u0 m%d r%d\n %s", code[0], wrong,
@@ -667,9 +667,9 @@ static void test_sums_are_added_in_order(void **state) {
         p.reduces[CLASS_END] = 2;
         OK(program_parse(&p, text));
         if (!wrong)
-            OK(check_programs(&p, NULL));
+            OK(compose_check(&p, NULL));
         else
-            REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(&p, NULL), TRINE_EPROGRAM,
                     "(REDUCE u0 m1 r1): unit 0 is reduced over 0 of 2 micro-batches");
         program_destroy(&p);
     }
@@ -691,7 +691,7 @@ static void test_ends_are_complete(void **state) {
         program_create(&p, &s, 0);
         p.slots = p.streams = 1;
         OK(program_parse(&p, ends[n].code));
-        REFUSED(check_programs(&p, NULL), TRINE_EPROGRAM, ends[n].text);
+        REFUSED(compose_check(&p, NULL), TRINE_EPROGRAM, ends[n].text);
         program_destroy(&p);
     }
 }

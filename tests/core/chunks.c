@@ -21,8 +21,8 @@ static program_spec spec_of(shape form, trine_zero zero, bool tied) {
                       .units = 2 * CHUNKS,
                       .micros = MICROS,
                       .chunks = CHUNKS,
-                      .zero = zero,
-                      .gather_buffers = 2,
+                      .parallel.zero = zero,
+                      .parallel.gather_buffers = 2,
                       .tied = tied};
     for (int c = 0; c <= CHUNKS; c++) s.first[c] = 2 * c;
     for (int c = 0; c < CHUNKS; c++)
@@ -48,14 +48,14 @@ static void forward(program *p, int chunk, int micro) {
 static void input(program *p, int chunk, int micro) {
     static const instr_kind parts[] = {BACKWARD, BACKWARD_INPUT, BACKWARD_WEIGHT};
     int first = spec_chunk_first(p->spec, chunk), last = spec_chunk_last(p->spec, chunk);
-    bool split = p->spec->split_backward;
+    bool split = p->spec->parallel.split_backward;
     for (int u = last; u >= first; u--)
         append(p, split ? parts[spec_unit(p->spec, u).backward] : BACKWARD, chunk, u, micro);
 }
 
 static void weight(program *p, int chunk, int micro) {
     int first = spec_chunk_first(p->spec, chunk), last = spec_chunk_last(p->spec, chunk);
-    for (int u = last; p->spec->split_backward && u >= first; u--)
+    for (int u = last; p->spec->parallel.split_backward && u >= first; u--)
         if (spec_unit(p->spec, u).backward == BACKWARD_SPLITS)
             append(p, BACKWARD_WEIGHT, chunk, u, micro);
 }
@@ -102,10 +102,10 @@ static void chunks_are_wired(void **state) {
     (void)state;
     for (int n = 0; n < SHAPES * 4 * 2 * 2; n++) {
         program_spec s = spec_of((shape)(n % SHAPES), (trine_zero)(n / SHAPES % 4), n / 8 % 2);
-        s.split_backward = n / 16 % 2;
+        s.parallel.split_backward = n / 16 % 2;
         program stages[STAGES];
         make(&s, stages);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         int sends = 0, receives = 0, ties = 0, local = 0;
         for (int p = 0; p < STAGES; p++) {
             sends += count_of(&stages[p], SEND_ACT) + count_of(&stages[p], SEND_GRAD);
@@ -194,7 +194,7 @@ static void other_edges_are_refused(void **state) {
         program_spec s = placed(4, 3, cases[n].place);
         program stages[4];
         for (int p = 0; p < 4; p++) program_create(&stages[p], &s, p);
-        REFUSED(check_programs(stages, NULL), TRINE_EUNSUPPORTED, cases[n].message);
+        REFUSED(compose_check(stages, NULL), TRINE_EUNSUPPORTED, cases[n].message);
         for (int p = 0; p < 4; p++) program_destroy(&stages[p]);
     }
 }
@@ -270,7 +270,7 @@ static void broken_ones_are_refused(void **state) {
         make(&s, stages);
         program *p = &stages[cases[n].stage];
         OK(instr_parse(cases[n].to, &p->code[find(p, cases[n].from)]));
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, cases[n].message);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, cases[n].message);
         destroy(stages);
     }
 }
@@ -324,10 +324,10 @@ static void one_queue_has_one_order(void **state) {
         b->code[find(b, "RECV_ACT m1 c0 s2")].group = 0;
         b->code[find(b, "RECV_GRAD m0 c1 d0")].group = 0;
         if (swapped)
-            REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+            REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
                     "message 1 of this link belongs to edge 0 here, but to edge 4 on stage 1");
         else
-            OK(check_programs(stages, NULL));
+            OK(compose_check(stages, NULL));
         destroy(stages);
     }
 }
@@ -354,7 +354,7 @@ static void backwards_of_a_chunk_ascend(void **state) {
     instr kept = p->code[a];
     p->code[a] = p->code[b];
     p->code[b] = kept;
-    REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM,
+    REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM,
             "unit 7 has run backward on 0 of 4 micro-batches");
     destroy(stages);
 }
@@ -443,11 +443,11 @@ static void broken_splits_are_refused(void **state) {
         const struct broken_split *c = &broken_splits[n];
         program_spec s = spec_of(V_SHAPED, TRINE_ZERO_1, true);
         program stages[STAGES];
-        s.split_backward = true;
+        s.parallel.split_backward = true;
         make_in(c->order, &s, stages);
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         break_split(c, &stages[c->stage]);
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, c->message);
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, c->message);
         destroy(stages);
     }
 }

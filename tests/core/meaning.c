@@ -37,16 +37,16 @@ static program_spec spec_number(unsigned n) {
     n /= STAGES;
     shapes_kind kind = shapes_kind_of((int)(n % kinds), VIRTUAL);
     n /= kinds;
-    s.zero = (trine_zero)(n % 4), n /= 4;
+    s.parallel.zero = (trine_zero)(n % 4), n /= 4;
     s.tied = n % 2, n /= 2;
     s.queue = n % 2 ? ONE_QUEUE : QUEUES_PER_EDGE, n /= 2;
     s.tp_partial = n % 2, n /= 2;
-    s.split_backward = n % 2, n /= 2;
-    s.gather_buffers = 1 + (int)(n % 3), n /= 3;
-    s.reduce_buffers = s.gather_buffers;
+    s.parallel.split_backward = n % 2, n /= 2;
+    s.parallel.gather_buffers = 1 + (int)(n % 3), n /= 3;
+    s.parallel.reduce_buffers = s.parallel.gather_buffers;
     s.micros = 1 + (int)(n % MICROS), n /= MICROS;
     s.forward_only = n;
-    s.weight_follows = s.split_backward && pp_schedule_of(kind.schedule)->splits;
+    s.weight_follows = s.parallel.split_backward && pp_schedule_of(kind.schedule)->splits;
     shapes_place_few(&s, kind);
     return s;
 }
@@ -70,7 +70,7 @@ static void test_composed_programs_mean_the_loop(void **state) {
         program_spec s = spec_number(n);
         program *stages = compose(&s);
         machine_means_the_loop(&s, stages, "a composed program");
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
         compose_destroy(&s, &stages);
     }
     print_message("# %u specs\n", 2 * specs());
@@ -137,7 +137,7 @@ static bool make_random(random_order *r, program_spec *s) {
     r->orders.order = r->order;
     s->orders = &r->orders;
     s->chunks = r->orders.chunks;
-    s->split_backward = r->orders.splits;
+    s->parallel.split_backward = r->orders.splits;
     memcpy(s->place, r->place, sizeof r->place);
     return true;
 }
@@ -145,8 +145,8 @@ static bool make_random(random_order *r, program_spec *s) {
 static void set_options(program_spec *s) {
     for (int c = 0; c < s->chunks; c++) s->first[c + 1] = s->first[c] + 1 + below(2);
     s->units = s->first[s->chunks];
-    s->zero = (trine_zero)below(4);
-    s->gather_buffers = 1 + below(3);
+    s->parallel.zero = (trine_zero)below(4);
+    s->parallel.gather_buffers = 1 + below(3);
     s->tied = below(2);
     s->queue = below(2) ? ONE_QUEUE : QUEUES_PER_EDGE;
 }
@@ -160,7 +160,7 @@ static bool check_order(const program_spec *training) {
     program *all = compose(training), *only = compose(&evaluation);
     for (int e = 0; e < 2; e++) {
         const program *stages = e ? only : all;
-        bool legal = check_programs(stages, NULL) == TRINE_OK;
+        bool legal = compose_check(stages, NULL) == TRINE_OK;
         crossed = !legal && strstr(status_message(), " of this link belongs to edge ");
         if (!legal && !crossed) fail_msg("a random order is refused: %s", status_message());
         status_clear();
@@ -262,7 +262,7 @@ static bool try_mutant(mutation kind, int changes) {
     OK(compose_all(&s, &original, NULL));
     int stage = below(s.stages);
     for (int n = 0; n < changes; n++) mutate(&stages[stage], kind);
-    bool legal = check_programs(stages, NULL) == TRINE_OK;
+    bool legal = compose_check(stages, NULL) == TRINE_OK;
     bool same = same_code(&stages[stage], &original[stage]);
     if (same && !legal) fail_msg("an unchanged program is refused: %s", status_message());
     status_clear();

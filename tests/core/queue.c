@@ -166,20 +166,20 @@ static bool run(const program *stages) {
 static program_spec random_spec(void) {
     program_spec s = {.facts = gpt_facts, .stages = 1 + below(STAGES)};
     s.micros = 1 + below(6);
-    s.zero = (trine_zero)below(4);
-    s.gather_buffers = 1 + below(3);
-    s.reduce_buffers = 1 + below(3);
+    s.parallel.zero = (trine_zero)below(4);
+    s.parallel.gather_buffers = 1 + below(3);
+    s.parallel.reduce_buffers = 1 + below(3);
     s.tied = below(2);
     s.tp_partial = below(2);
     s.forward_only = below(8) == 0;
-    s.split_backward = below(2);
+    s.parallel.split_backward = below(2);
     shapes_place_few(&s, shapes_kind_of(below(shapes_kinds(VIRTUAL)), VIRTUAL));
     return s;
 }
 
 /* Programs that the checker refuses for other reasons are skipped. */
 static void agree(const program *stages, int counts[2]) {
-    bool checked = check_programs(stages, NULL) == TRINE_OK;
+    bool checked = compose_check(stages, NULL) == TRINE_OK;
     bool deadlock = !checked && strstr(status_message(), "deadlock in one queue");
     status_clear();
     if (!checked && !deadlock) return;

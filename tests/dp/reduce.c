@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-#include "dp/dp.h"
+#include "run/parts.h"
+#include "state/step.h"
 
 enum { MICROS = 3, COUNT = 200 };
 
@@ -67,7 +68,7 @@ static void setup(rank *k, trine_zero zero) {
                          .micros = MICROS,
                          .first = {0, 1},
                          .facts = one_unit,
-                         .zero = zero}};
+                         .parallel.zero = zero}};
     program_create(&k->program, &k->spec, 0);
     k->program.reduces[CLASS_BLOCK] = full ? 0 : 2;
     OK(trine_mesh_create(&k->mesh, harness_world, layout, 0));
@@ -78,7 +79,7 @@ static void setup(rank *k, trine_zero zero) {
                            .dev = k->dev,
                            .layout = layout,
                            .coord = trine_mesh_coord(k->mesh),
-                           .norm_scratch = dp_norm_scratch(1, layout)};
+                           .part_of = run_part_of};
     arena plan;
     OK(state_create(&k->state, &config));
     arena_init(&plan, NULL, 0);
@@ -149,8 +150,8 @@ static void the_sum_is_that_of_all_ranks(void **state) {
             OK(step_wait(&k.run, &i)); /* as a BACKWARD into the same buffer */
             make_grads(&k, i.reduce, m);
             if (full && m < MICROS - 1) continue;
-            counted += dp_reduce_bytes(&k.state, &k.program, &i);
-            OK(dp_run_reduce(&k.run, &i));
+            counted += part_REDUCE.bytes(&k.state, &k.program, &i);
+            OK(part_REDUCE.run(&k.run, &i));
         }
         OK(step_finish_reductions(&k.run));
         assert_true(sent(&k) - before == counted);

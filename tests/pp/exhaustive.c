@@ -12,7 +12,6 @@
 #include "pp/pp.h"
 #include "model/gpt.h"
 #include "run/compose.h"
-#include "zero/zero.h"
 
 #define SCHEDULES (TRINE_1F1B + 1)
 
@@ -37,7 +36,7 @@ static int count(const program *p, instr_kind kind) {
 /* The second stage of the edge is one micro-batch less ahead: both stages send to each other. */
 static bool exchanges(const program_spec *s, int edge) {
     if (s->queue != ONE_QUEUE || s->forward_only || edge < 0 || edge >= s->stages - 1) return false;
-    return s->schedule == TRINE_1F1B && s->micros >= s->stages - edge;
+    return s->parallel.schedule == TRINE_1F1B && s->micros >= s->stages - edge;
 }
 
 /* Each message group matches one on the other side of the edge. */
@@ -58,9 +57,9 @@ static void check_groups(const program *p) {
 }
 
 static int slots_of(const program_spec *s, int stage) {
-    int least = s->schedule == TRINE_1F1B ? min(s->micros, s->stages - stage) : 1, slots;
+    int least = s->parallel.schedule == TRINE_1F1B ? min(s->micros, s->stages - stage) : 1, slots;
     OK(pp_slots(s, stage, &slots));
-    assert_int_equal(slots, s->schedule == TRINE_GPIPE ? s->micros : least);
+    assert_int_equal(slots, s->parallel.schedule == TRINE_GPIPE ? s->micros : least);
     return slots;
 }
 
@@ -76,26 +75,30 @@ static void check_stage(const program *p, const check_facts *f) {
     assert_int_equal(count(p, SEND_ACT), last ? 0 : M);
     assert_int_equal(count(p, SEND_GRAD), p->stage == 0 || !train ? 0 : M);
     check_groups(p);
-    assert_int_equal(count(p, REDUCE), train ? units * (s->zero < TRINE_ZERO_2 ? 1 : M) : 0);
+    assert_int_equal(count(p, REDUCE),
+                     train ? units * (s->parallel.zero < TRINE_ZERO_2 ? 1 : M) : 0);
     int held =
         spec_gather_units(s, p->stage, CLASS_BLOCK) + spec_gather_units(s, p->stage, CLASS_END);
     int gathers = count(p, GATHER);
     assert_int_equal(gathers, f->gathers[CLASS_BLOCK] + f->gathers[CLASS_END]);
-    if (s->zero == TRINE_ZERO_0)
+    if (s->parallel.zero == TRINE_ZERO_0)
         assert_int_equal(gathers, 0);
-    else if (s->zero < TRINE_ZERO_3)
+    else if (s->parallel.zero < TRINE_ZERO_3)
         assert_int_equal(gathers, train ? held : 0);
     else
         assert_in_range(gathers, held, 2 * held * M);
     for (int c = 0; c < CLASSES; c++) {
         int own = spec_gather_units(s, p->stage, (unit_class)c);
-        assert_int_equal(p->gathers[c], s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
-        int reduces = train && s->zero >= TRINE_ZERO_2
-                          ? min(s->reduce_buffers, spec_units_of(s, p->stage, (unit_class)c) * M)
-                          : 0;
+        assert_int_equal(p->gathers[c], s->parallel.zero == TRINE_ZERO_3
+                                            ? min(s->parallel.gather_buffers, own)
+                                            : 0);
+        int reduces =
+            train && s->parallel.zero >= TRINE_ZERO_2
+                ? min(s->parallel.reduce_buffers, spec_units_of(s, p->stage, (unit_class)c) * M)
+                : 0;
         assert_int_equal(p->reduces[c], reduces);
         /* With a buffer for every unit, each unit is gathered once per step. */
-        if (s->zero == TRINE_ZERO_3 && s->gather_buffers >= own)
+        if (s->parallel.zero == TRINE_ZERO_3 && s->parallel.gather_buffers >= own)
             assert_int_equal(f->gathers[c], own);
     }
 }
@@ -104,7 +107,7 @@ static void check_stage(const program *p, const check_facts *f) {
 static void check_taken_apart(program *stages) {
     for (int p = 0; p < stages->spec->stages; p++)
         for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
-    OK(check_programs(stages, NULL));
+    OK(compose_check(stages, NULL));
 }
 
 static void check_spec(const program_spec *s) {
@@ -123,9 +126,9 @@ static void check_plain(program_spec s, bool waits) {
     OK(compose_all(&s, &stages, NULL));
     s.queue = ONE_QUEUE;
     if (waits)
-        REFUSED(check_programs(stages, NULL), TRINE_EPROGRAM, "deadlock in one queue: stage ");
+        REFUSED(compose_check(stages, NULL), TRINE_EPROGRAM, "deadlock in one queue: stage ");
     else
-        OK(check_programs(stages, NULL));
+        OK(compose_check(stages, NULL));
     compose_destroy(&s, &stages);
 }
 
@@ -138,11 +141,12 @@ static void test_every_program_is_legal(void **state) {
         for (s.micros = 1; s.micros <= 32; s.micros++)
             for (int schedule = 0; schedule < SCHEDULES; schedule++)
                 for (int zero = 0; zero < 4; zero++)
-                    for (s.gather_buffers = 1; s.gather_buffers <= 3; s.gather_buffers++)
+                    for (s.parallel.gather_buffers = 1; s.parallel.gather_buffers <= 3;
+                         s.parallel.gather_buffers++)
                         for (int flags = 0; flags < 8; flags++) {
-                            s.schedule = (trine_schedule)schedule;
-                            s.zero = (trine_zero)zero;
-                            s.reduce_buffers = s.gather_buffers;
+                            s.parallel.schedule = (trine_schedule)schedule;
+                            s.parallel.zero = (trine_zero)zero;
+                            s.parallel.reduce_buffers = s.parallel.gather_buffers;
                             s.tied = flags & 1;
                             s.forward_only = flags & 2;
                             s.queue = flags & 4 ? ONE_QUEUE : QUEUES_PER_EDGE;
@@ -157,20 +161,20 @@ static void test_every_program_is_legal(void **state) {
 static void test_plain_programs_in_one_queue(void **state) {
     (void)state;
     int deadlocks[SCHEDULES] = {0}, small = 0, shapes = 0;
-    program_spec s = {.facts = gpt_facts, .gather_buffers = 2};
+    program_spec s = {.facts = gpt_facts, .parallel.gather_buffers = 2};
     for (s.stages = 1; s.stages <= 8; s.stages++) {
         split(&s);
         for (s.micros = 1; s.micros <= 32; s.micros++, shapes++)
             for (int n = 0; n < 4 * 2 * 2 * SCHEDULES; n++) {
-                s.zero = (trine_zero)(n % 4);
+                s.parallel.zero = (trine_zero)(n % 4);
                 s.tied = n / 4 % 2;
                 s.forward_only = n / 8 % 2;
-                s.schedule = (trine_schedule)(n / 16);
-                bool waits = s.schedule == TRINE_1F1B && !s.forward_only;
+                s.parallel.schedule = (trine_schedule)(n / 16);
+                bool waits = s.parallel.schedule == TRINE_1F1B && !s.forward_only;
                 waits &= s.stages > 1 && s.micros > 1;
                 check_plain(s, waits);
                 if (n % 16) continue;
-                deadlocks[s.schedule] += waits;
+                deadlocks[s.parallel.schedule] += waits;
                 small += waits && s.stages >= 2 && s.stages <= 6 && s.micros <= 6;
             }
     }
@@ -187,10 +191,10 @@ static void test_many_micro_batches(void **state) {
     program_spec s = {.facts = gpt_facts,
                       .stages = 3,
                       .micros = 70000,
-                      .zero = TRINE_ZERO_3,
-                      .schedule = TRINE_GPIPE,
-                      .gather_buffers = 1,
-                      .reduce_buffers = 1,
+                      .parallel.zero = TRINE_ZERO_3,
+                      .parallel.schedule = TRINE_GPIPE,
+                      .parallel.gather_buffers = 1,
+                      .parallel.reduce_buffers = 1,
                       .tied = true};
     split(&s);
     check_spec(&s);
@@ -202,9 +206,9 @@ static void test_text_round_trip(void **state) {
     program_spec s = {.facts = gpt_facts,
                       .stages = 4,
                       .micros = 6,
-                      .zero = TRINE_ZERO_3,
-                      .schedule = TRINE_1F1B,
-                      .gather_buffers = 2,
+                      .parallel.zero = TRINE_ZERO_3,
+                      .parallel.schedule = TRINE_1F1B,
+                      .parallel.gather_buffers = 2,
                       .queue = ONE_QUEUE,
                       .tied = true};
     split(&s);

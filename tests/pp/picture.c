@@ -18,7 +18,7 @@ static program_spec pipeline(trine_schedule schedule, int stages, int micros) {
                       .stages = stages,
                       .units = 2 * stages,
                       .micros = micros,
-                      .schedule = schedule,
+                      .parallel.schedule = schedule,
                       .tied = true};
     for (int p = 0; p <= stages; p++) s.first[p] = 2 * p;
     return s;
@@ -152,7 +152,7 @@ static void test_small_pictures_of_chunks(void **state) {
 static void test_a_late_receive_holds_the_sender(void **state) {
     (void)state;
     program_spec first = pipeline(TRINE_GPIPE, 2, 6), second = first;
-    second.schedule = TRINE_1F1B;
+    second.parallel.schedule = TRINE_1F1B;
     program *all, *other, mixed[2];
     OK(compose_all(&first, &all, NULL));
     OK(compose_all(&second, &other, NULL));
@@ -161,7 +161,7 @@ static void test_a_late_receive_holds_the_sender(void **state) {
     mixed[1].streams = 1;
     for (int n = 0; n < mixed[1].count; n++)
         if (mixed[1].code[n].stream > 0) mixed[1].code[n].stream = 0;
-    OK(check_programs(mixed, NULL));
+    OK(compose_check(mixed, NULL));
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);

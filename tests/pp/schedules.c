@@ -13,7 +13,6 @@
 #include "pp/pp.h"
 #include "run/compose.h"
 #include "shapes.h"
-#include "zero/zero.h"
 
 enum { STAGES = 8, MICROS = 16, VIRTUAL = 4 };
 
@@ -38,9 +37,9 @@ static void in_range(const program *p, const char *what, int value, int low, int
     if (value >= low && value <= high) return;
     fail_msg("schedule %d, P %d, V %d, M %d, ZeRO %d, queue %d, tied %d, split %d, follows %d, "
              "evaluation %d, stage %d: %d %s, not %d to %d",
-             (int)s->schedule, s->stages, spec_chunks(s) / s->stages, s->micros, (int)s->zero,
-             (int)s->queue, s->tied, s->split_backward, s->weight_follows, s->forward_only,
-             p->stage, value, what, low, high);
+             (int)s->parallel.schedule, s->stages, spec_chunks(s) / s->stages, s->micros,
+             (int)s->parallel.zero, (int)s->queue, s->tied, s->parallel.split_backward,
+             s->weight_follows, s->forward_only, p->stage, value, what, low, high);
 }
 
 static void equals(const program *p, const char *what, int value, int wanted) {
@@ -54,11 +53,11 @@ static void set_variant(program_spec *s, shapes_kind kind, int variant) {
     static const int units[] = {1, 2, 3};
     bool splits = pp_schedule_of(kind.schedule)->splits;
     bool other = variant / 8 % BACKWARDS == OTHER;
-    s->zero = (trine_zero)(variant % 4);
+    s->parallel.zero = (trine_zero)(variant % 4);
     s->tied = variant / 4 % 2;
-    s->split_backward = other && !splits;
+    s->parallel.split_backward = other && !splits;
     s->weight_follows = other && splits;
-    s->gather_buffers = 1 + (variant + s->micros) % 3;
+    s->parallel.gather_buffers = 1 + (variant + s->micros) % 3;
     shapes_place(s, kind, 3, units);
 }
 
@@ -70,7 +69,7 @@ static int deferred(const program_spec *s, int stage) {
     for (int n = 0; n < spec_stage_chunks(s, stage); n++) {
         int c = spec_stage_chunk(s, stage, n), first = spec_chunk_first(s, c);
         bool alone = first == spec_chunk_last(s, c) && (first == 0 || first == s->units - 1);
-        count += s->split_backward && !s->weight_follows && !alone;
+        count += s->parallel.split_backward && !s->weight_follows && !alone;
     }
     return count;
 }
@@ -81,7 +80,7 @@ static int slots_of(const program_spec *s, int stage) {
     pp_shape shape = pp_shape_of(s);
     int P = s->stages, all = shape.virtual * s->micros, apart = deferred(s, stage);
     int before = (shape.virtual - 1) * pp_group_of(&shape, 0).count;
-    switch ((int)s->schedule) {
+    switch ((int)s->parallel.schedule) {
     case TRINE_NAIVE: return 1;
     case TRINE_1F1B: return min(all, P - stage);
     case TRINE_INTERLEAVED: return min(all, before + 2 * (P - 1 - stage) + 1);
@@ -99,8 +98,8 @@ static int slots_at_most(const program_spec *s) {
     pp_shape shape = pp_shape_of(s);
     int P = s->stages, half = P % 2 ? P + 1 : P + 2, all = shape.virtual * s->micros;
     int before = (shape.virtual - 1) * pp_group_of(&shape, 0).count;
-    if (s->schedule == TRINE_ZB) return min(all, before + P);
-    return min(all, s->schedule == TRINE_ZBV ? 2 * P : half);
+    if (s->parallel.schedule == TRINE_ZB) return min(all, before + P);
+    return min(all, s->parallel.schedule == TRINE_ZBV ? 2 * P : half);
 }
 
 /* Slots that one queue may take more than a queue per edge, because it receives earlier. Where groups of micro-batches
@@ -108,7 +107,7 @@ static int slots_at_most(const program_spec *s) {
 static int slots_more(const program_spec *s) {
     pp_shape shape = pp_shape_of(s);
     if (s->queue != ONE_QUEUE || shape.virtual == 1) return 0;
-    switch ((int)s->schedule) {
+    switch ((int)s->parallel.schedule) {
     case TRINE_INTERLEAVED: return s->micros % s->stages ? 2 : 1;
     case TRINE_ZB: return 1 + max(0, pp_group_of(&shape, 0).count - s->stages);
     case TRINE_ZBV: return 2;
@@ -127,7 +126,7 @@ static void check_slots(const program *p) {
         in_range(p, "slots by pp_slots", counted, 1, slots_at_most(s));
     more = p->slots - counted;
     in_range(p, "more slots", more, 0, slots_more(s));
-    most_more[s->schedule] = max(most_more[s->schedule], more);
+    most_more[s->parallel.schedule] = max(most_more[s->parallel.schedule], more);
 }
 
 /* ---- Counts ----------------------------------------------------------------------------------- */
@@ -155,15 +154,15 @@ static void check_computations(const program *p, const int count[INSTR_KINDS]) {
     const program_spec *s = p->spec;
     int units = spec_stage_units(s, p->stage), M = s->micros, back = s->forward_only ? 0 : M;
     int embedding = spec_holds(s, p->stage, 0), head = spec_holds(s, p->stage, s->units - 1);
-    int blocks = s->split_backward ? units - embedding - head : 0;
+    int blocks = s->parallel.split_backward ? units - embedding - head : 0;
     equals(p, "FORWARD", count[FORWARD], units * M);
     equals(p, "BACKWARD_INPUT", count[BACKWARD_INPUT], blocks * back);
     equals(p, "BACKWARD_WEIGHT", count[BACKWARD_WEIGHT],
-           s->split_backward ? (blocks + embedding) * back : 0);
-    equals(p, "BACKWARD", count[BACKWARD], (s->split_backward ? head : units) * back);
+           s->parallel.split_backward ? (blocks + embedding) * back : 0);
+    equals(p, "BACKWARD", count[BACKWARD], (s->parallel.split_backward ? head : units) * back);
     equals(p, "LOAD", count[LOAD], (embedding + (head && (!embedding || s->chunks))) * M);
     equals(p, "REDUCE", count[REDUCE],
-           s->forward_only ? 0 : units * (s->zero < TRINE_ZERO_2 ? 1 : M));
+           s->forward_only ? 0 : units * (s->parallel.zero < TRINE_ZERO_2 ? 1 : M));
 }
 
 static void check_gathers(const program *p, const int count[INSTR_KINDS], const check_facts *f) {
@@ -171,16 +170,16 @@ static void check_gathers(const program *p, const int count[INSTR_KINDS], const 
     int held =
         spec_gather_units(s, p->stage, CLASS_BLOCK) + spec_gather_units(s, p->stage, CLASS_END);
     equals(p, "GATHER", count[GATHER], f->gathers[CLASS_BLOCK] + f->gathers[CLASS_END]);
-    if (s->zero != TRINE_ZERO_3)
-        equals(p, "GATHER", count[GATHER], s->zero && !s->forward_only ? held : 0);
+    if (s->parallel.zero != TRINE_ZERO_3)
+        equals(p, "GATHER", count[GATHER], s->parallel.zero && !s->forward_only ? held : 0);
     else
         in_range(p, "GATHER", count[GATHER], held,
                  (s->forward_only ? 1 : 2) * spec_stage_units(s, p->stage) * s->micros);
     for (int c = 0; c < CLASSES; c++) {
         int own = spec_gather_units(s, p->stage, (unit_class)c);
         equals(p, "gather buffers", p->gathers[c],
-               s->zero == TRINE_ZERO_3 ? min(s->gather_buffers, own) : 0);
-        if (s->zero == TRINE_ZERO_3 && s->gather_buffers >= own)
+               s->parallel.zero == TRINE_ZERO_3 ? min(s->parallel.gather_buffers, own) : 0);
+        if (s->parallel.zero == TRINE_ZERO_3 && s->parallel.gather_buffers >= own)
             equals(p, "gathers of a class", f->gathers[c], own);
     }
 }
@@ -200,7 +199,7 @@ static void check_keeps(const program *p) {
 /* Gradients of a loop wait in a stream until their chunk's turn comes. */
 static int streams_at_most(const program_spec *s) {
     int virtual = spec_chunks(s) / s->stages, M = s->micros;
-    bool loop = pp_schedule_of(s->schedule)->place == PLACE_LOOP;
+    bool loop = pp_schedule_of(s->parallel.schedule)->place == PLACE_LOOP;
     if (virtual == 1) return min(M, 2);
     return loop ? 2 * M : min(2 * M, 3);
 }
@@ -211,7 +210,8 @@ static void check_training(const program *p, const check_facts *f) {
     check_keeps(p);
     equals(p, "slots in use", f->slots, p->slots);
     in_range(p, "streams", p->streams, max(f->streams, min(M, 2)), streams_at_most(p->spec));
-    most_streams[p->spec->schedule] = max(most_streams[p->spec->schedule], p->streams);
+    most_streams[p->spec->parallel.schedule] =
+        max(most_streams[p->spec->parallel.schedule], p->streams);
 }
 
 static void check_evaluation(const program *p, const program *training) {
@@ -243,7 +243,7 @@ static void check_taken_apart(program *stages) {
     if (stages->spec->queue != ONE_QUEUE) return;
     for (int p = 0; p < stages->spec->stages; p++)
         for (int n = 0; n < stages[p].count; n++) stages[p].code[n].group = -1;
-    OK(check_programs(stages, NULL));
+    OK(compose_check(stages, NULL));
 }
 
 static void check_spec(const program_spec *s) {
@@ -282,7 +282,7 @@ static void test_every_program_is_legal(void **state) {
                         s.queue = queue ? ONE_QUEUE : QUEUES_PER_EDGE;
                         set_variant(&s, shapes_kind_of(n, VIRTUAL), v);
                         check_spec(&s);
-                        seen[s.schedule][queue][v] = true;
+                        seen[s.parallel.schedule][queue][v] = true;
                     }
     for (int k = 0; k < TRINE_SCHEDULES; k++)
         for (int v = 0; v < 2 * VARIANTS; v++) assert_true(seen[k][v % 2][v / 2]);

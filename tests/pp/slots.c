@@ -44,11 +44,11 @@ static void slots_are_those_of_training(void **state) {
                 for (int choice = 0; choice < 6; choice++) {
                     program_spec s = {.stages = stages,
                                       .micros = micros,
-                                      .gather_buffers = 1,
-                                      .reduce_buffers = 1,
+                                      .parallel.gather_buffers = 1,
+                                      .parallel.reduce_buffers = 1,
                                       .facts = gpt_facts,
                                       .weight_follows = choice / 3,
-                                      .split_backward = choice % 2};
+                                      .parallel.split_backward = choice % 2};
                     shapes_kind kind = shapes_kind_of(n, VIRTUAL);
                     shapes_place(&s, kind, 3, units[choice % 3]);
                     check(&s, kind);

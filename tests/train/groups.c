@@ -90,7 +90,7 @@ static int tie_groups(const trine_trainer *t) {
     int pp = t->held.config.coord.pp;
     if (pp > 0 && pp < t->spec.stages - 1) return 0;
     const held_unit *u = state_unit(&t->held, pp == 0 ? 0 : t->spec.units - 1);
-    size_t count = state_owned(&t->held, u, 0).count, chunk = t->held.tie_count;
+    size_t count = state_owned(&t->held, u, 0).count, chunk = PP_TIE_CHUNK;
     return (int)((count + chunk - 1) / chunk);
 }
 

@@ -180,7 +180,7 @@ static tallies tallies_of(const trine_trainer *t) {
     return all;
 }
 
-/* Bytes of the three all-gathers with which a norm becomes global, as shares of traffic.norm. */
+/* Bytes of the three all-gathers with which a norm becomes global, as shares of the norm's. */
 static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
     return (uint64_t)(size - 1) * (uint64_t)blocks * (uint64_t)(t->spec.units + 1) * 8;
 }
@@ -188,7 +188,7 @@ static uint64_t norm_over(const trine_trainer *t, int size, int blocks) {
 /* Sums of activations are reduce-scatters, one for each half of a block and direction, and one each for
  * the embedding and the head; their other collectives are all-gathers. (Recomputation runs the first
  * half of a block again; a backward pass in two parts gathers two gradients twice.) */
-static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes) {
+static void split_rows(const trine_trainer *t, const formula_sent *f, uint64_t *bytes) {
     formula_rank r = rank_of(t);
     trine_config whole = t->config;
     size_t N = (size_t)whole.micro_batch_size * (size_t)whole.model.seq_length;
@@ -198,7 +198,7 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
     size_t ends = (size_t)spec_holds(&t->spec, r.at.pp, 0) +
                   (size_t)spec_holds(&t->spec, r.at.pp, t->spec.units - 1);
     size_t blocks = units - ends, full = whole.parallel.recompute == TRINE_RECOMPUTE_FULL,
-           parts = t->spec.split_backward;
+           parts = t->spec.parallel.split_backward;
     uint64_t micros = (uint64_t)t->spec.micros;
     uint64_t scattered = micros * (blocks * (4 + full) + ends) * one;
     uint64_t gathered = micros * (blocks * (6 + 2 * full + 2 * parts) + ends) * one;
@@ -208,7 +208,7 @@ static void split_rows(const trine_trainer *t, const traffic *f, uint64_t *bytes
 }
 
 /* All traffic of a step, by group and kind; anything else is zero. */
-static tallies expected(const trine_trainer *t, const traffic *f) {
+static tallies expected(const trine_trainer *t, const formula_sent *f) {
     trine_layout l = t->config.parallel.layout;
     bool all = t->config.parallel.zero == TRINE_ZERO_0;
     tallies want = {0};
@@ -227,7 +227,7 @@ static tallies expected(const trine_trainer *t, const traffic *f) {
     return want;
 }
 
-static void check_tallies(const trine_trainer *t, const tallies *before, const traffic *f) {
+static void check_tallies(const trine_trainer *t, const tallies *before, const formula_sent *f) {
     tallies after = tallies_of(t), want = expected(t, f);
     for (int g = 0; g < TRINE_GROUPS; g++)
         for (int k = 0; k < TRINE_TALLY_KINDS; k++) {
@@ -240,8 +240,9 @@ static void check_tallies(const trine_trainer *t, const tallies *before, const t
 }
 
 /* What --dry-run prints. */
-static void check_plan(const trine_trainer *t, const traffic *f) {
-    traffic plan = traffic_of(&t->held, &t->stages[trine_mesh_coord(t->mesh).pp]);
+static void check_plan(const trine_trainer *t, const formula_sent *f) {
+    traffic sent = traffic_of(&t->held, &t->stages[trine_mesh_coord(t->mesh).pp]);
+    formula_sent plan = formula_traffic_of(&sent);
     if (memcmp(&plan, f, sizeof plan) != 0)
         fail_msg(
             "%s: planned gather %llu reduce %llu tp %llu act %llu grad %llu tie %llu norm %llu, "
@@ -255,7 +256,7 @@ static void check_plan(const trine_trainer *t, const traffic *f) {
 }
 
 /* 2, 2, M + 1, at most 3 M passes; exact if no matrix has two accumulators on one rank. */
-static void check_passes(const trine_trainer *t, const traffic *f) {
+static void check_passes(const trine_trainer *t, const formula_sent *f) {
     formula_rank r = rank_of(t);
     size_t d = (size_t)t->config.parallel.layout.dp, M = (size_t)t->spec.micros;
     uint64_t pass = formula_params(&r) / d * (d - 1) * 4, got = f->gather + f->reduce;
@@ -288,7 +289,7 @@ static void check(const trine_config *c) {
     tallies before = tallies_of(t);
     OK(trine_trainer_step(t, &m));
     formula_rank r = rank_of(t);
-    traffic f = formula_traffic(&r);
+    formula_sent f = formula_traffic(&r);
     check_tallies(t, &before, &f);
     check_plan(t, &f);
     check_passes(t, &f);

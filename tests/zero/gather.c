@@ -8,7 +8,6 @@
 #include "model/gpt.h"
 #include "run/compose.h"
 #include "shapes.h"
-#include "zero/zero.h"
 
 #define UNITS 8 /* of a stage, at most; of all in tests of one chunk per stage */
 
@@ -19,9 +18,9 @@ static program_spec spec_of(int stages, int micros, trine_schedule schedule, tri
     program_spec s = {.facts = gpt_facts,
                       .stages = stages,
                       .micros = micros,
-                      .schedule = schedule,
-                      .zero = zero,
-                      .gather_buffers = buffers};
+                      .parallel.schedule = schedule,
+                      .parallel.zero = zero,
+                      .parallel.gather_buffers = buffers};
     for (int p = 0; p < stages; p++) s.first[p + 1] = ends[stages - 1][p];
     s.units = s.first[stages];
     return s;
@@ -92,11 +91,11 @@ static void for_all(program_test test) {
                         program_spec s = {.facts = gpt_facts,
                                           .stages = stages,
                                           .micros = micros,
-                                          .zero = TRINE_ZERO_3,
-                                          .gather_buffers = buffers};
+                                          .parallel.zero = TRINE_ZERO_3,
+                                          .parallel.gather_buffers = buffers};
                         s.tied = flags & 1;
                         s.forward_only = flags & 2;
-                        s.split_backward = buffers % 2;
+                        s.parallel.split_backward = buffers % 2;
                         shapes_place_few(&s, shapes_kind_of(kind, 3));
                         program *all;
                         OK(compose_all(&s, &all, NULL));
@@ -194,9 +193,9 @@ static void test_counts_by_hand(void **state) {
                           .units = 6,
                           .micros = 1,
                           .first = {0, 6},
-                          .schedule = TRINE_1F1B,
-                          .zero = TRINE_ZERO_3,
-                          .gather_buffers = buffers};
+                          .parallel.schedule = TRINE_1F1B,
+                          .parallel.zero = TRINE_ZERO_3,
+                          .parallel.gather_buffers = buffers};
         program *all;
         OK(compose_all(&s, &all, NULL));
         assert_int_equal(gathers_of(&all[0], CLASS_BLOCK), want[buffers]);

@@ -34,7 +34,7 @@ static void expect_zero_gaps(const char *what, const held_unit *u, int r, flat_p
 }
 
 static void check_range(const rank_state *h, const held_unit *u, int r) {
-    const zero_row *row = zero_stage(h->config.spec->zero);
+    const zero_row *row = spec_zero(h->config.spec);
     flat_part all = {0, u->layout.ranges[r].count}, slice = state_slice(h, u, r);
     expect_zero_gaps("gradients", u, r, row->full_grads ? all : slice, u->grads[r],
                      state_grad_bytes(h));

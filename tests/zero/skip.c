@@ -20,7 +20,7 @@ static void add(copy *to, const void *from, size_t count) {
 }
 
 static void copy_state(const trine_trainer *t, copy *to) {
-    const zero_row *row = zero_stage(t->spec.zero);
+    const zero_row *row = spec_zero(&t->spec);
     size_t d = (size_t)t->config.parallel.layout.dp;
     for (int n = 0; n < t->held.count; n++) {
         const held_unit *u = &t->held.units[n];

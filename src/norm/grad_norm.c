@@ -2,12 +2,32 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "dp/dp.h"
+#include "core/check_state.h"
+#include "norm/grad_norm.h"
+#include "state/part.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 
-trine_status dp_norm(program *p) {
+static trine_status insert_norm(program *p) {
     return program_append(p, program_instr(NORM, -1, -1));
+}
+
+static trine_status check_norm(stage_state *s, const instr *i) {
+    (void)i;
+    const program_spec *spec = s->p->spec;
+    REQUIRE(!s->norms, "NORM runs twice");
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        REQUIRE(s->units[u].forwards == spec->micros,
+                "unit %d has run forward on %d of %d micro-batches", u, s->units[u].forwards,
+                spec->micros);
+        if (!spec->forward_only) TRY(check_reduced(s, u));
+        REQUIRE(spec->forward_only || !spec->tp_partial || s->units[u].tp_reduces,
+                "REDUCE_TP of unit %d has not run", u);
+    }
+    REQUIRE(!check_ties(s) || s->ties, "TIE has not run");
+    s->norms++;
+    return TRINE_OK;
 }
 
 /* ---- One range -------------------------------------------------------------------------------- */
@@ -17,7 +37,7 @@ static bool counts(const tensor *t, size_t begin, size_t count, size_t *from, si
     return !t->copy && flat_overlap(t, begin, count, from, to);
 }
 
-int dp_norm_count(const flat_range *range, size_t begin, size_t count) {
+int norm_count(const flat_range *range, size_t begin, size_t count) {
     int n = 0;
     size_t from, to;
     for (int i = 0; i < range->tensor_count; i++)
@@ -25,8 +45,8 @@ int dp_norm_count(const flat_range *range, size_t begin, size_t count) {
     return n;
 }
 
-trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, size_t count,
-                           const void *g, double *sums) {
+trine_status norm_local(device *d, const flat_range *range, size_t begin, size_t count,
+                        const void *g, double *sums) {
     ops_part parts[OPS_PARTS];
     int n = 0;
     for (int i = 0; i < range->tensor_count; i++) {
@@ -38,7 +58,7 @@ trine_status dp_norm_local(device *d, const flat_range *range, size_t begin, siz
     return TRINE_OK;
 }
 
-double dp_norm_add(const double *sums, int n) {
+double norm_add(const double *sums, int n) {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += sums[i];
     return sum;
@@ -51,7 +71,7 @@ static bool inside_stage(int axis) {
     return axis != TRINE_AXIS_PP;
 }
 
-size_t dp_norm_scratch(int units, trine_layout layout) {
+size_t norm_scratch(int units, trine_layout layout) {
     size_t each = (size_t)units + 1, ranks = 1, rows = 1;
     for (int a = 0; a < TRINE_AXES; a++)
         if (inside_stage(a)) rows += ranks *= (size_t)axis_size(layout, (trine_axis)a);
@@ -97,8 +117,8 @@ static void add_stage(trine_layout l, double *stage, const double *rows, size_t 
     }
 }
 
-trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int units, double *scratch,
-                            double *squares, double *loss) {
+trine_status norm_global(const trine_mesh *mesh, const norm_sums *own, int units, double *scratch,
+                         double *squares, double *loss) {
     trine_layout l = trine_mesh_layout(mesh);
     size_t each = (size_t)units + 1, pp = (size_t)axis_size(l, TRINE_AXIS_PP), ranks;
     double *stage = scratch, *rows = scratch;
@@ -120,6 +140,41 @@ trine_status dp_norm_global(const trine_mesh *mesh, const dp_sums *own, int unit
     return TRINE_OK;
 }
 
+/* ---- Memory ----------------------------------------------------------------------------------- */
+
+/* The loss, and the squares of each tensor. */
+static size_t sum_count(const rank_state *h) {
+    size_t count = 1;
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < h->units[n].layout.range_count; r++)
+            count += (size_t)h->units[n].layout.ranges[r].tensor_count;
+    return count;
+}
+
+static size_t norm_record(const rank_state *h) {
+    bool host = h->config.dev->memory->host;
+    return sizeof(norm_memory) + (host ? 2 * sum_count(h) * sizeof(double) : 0);
+}
+
+static void take_norm(rank_state *h, arena *a) {
+    norm_memory *own = h->own[NORM];
+    size_t units = (size_t)h->config.spec->units, count = sum_count(h);
+    size_t scratch = norm_scratch(h->config.spec->units, h->config.layout);
+    own->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
+    own->scratch = arena_take_host(a, MEM_WORKSPACE, scratch * sizeof(double));
+    own->sums = own->on_host;
+    own->read = own->on_host + count;
+    if (a->on_device) {
+        own->sums = arena_take(a, MEM_WORKSPACE, count * sizeof(double));
+        own->read = arena_take_host(a, MEM_WORKSPACE, count * sizeof(double));
+    }
+    h->loss = own->sums;
+}
+
+const norm_memory *norm_memory_of(const rank_state *h) {
+    return h->own[NORM];
+}
+
 /* ---- Execution --------------------------------------------------------------------------------- */
 
 /* The number of sums of a range; 0: it does not count here. A tied matrix counts with its owner. */
@@ -127,7 +182,7 @@ static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
     if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
     if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
-    return dp_norm_count(&u->layout.ranges[range], slice.begin, slice.count);
+    return norm_count(&u->layout.ranges[range], slice.begin, slice.count);
 }
 
 /* Starts the sums of squares of a unit's tensors on the device, into sums from *at on. */
@@ -138,8 +193,8 @@ static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
         if (!sums) continue;
         flat_part slice = state_slice(s, u, n);
         const void *g = state_grad(s, u, n, slice);
-        TRY(dp_norm_local(r->dev, &u->layout.ranges[n], slice.begin, slice.count, g,
-                          s->sums + *at));
+        TRY(norm_local(r->dev, &u->layout.ranges[n], slice.begin, slice.count, g,
+                       norm_memory_of(s)->sums + *at));
         *at += sums;
     }
     return TRINE_OK;
@@ -150,7 +205,7 @@ static double add_squares(const rank_state *s, const held_unit *u, int *at) {
     double sum = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
         int n = range_sums(s, u, r);
-        sum += dp_norm_add(s->sums_read + *at, n);
+        sum += norm_add(norm_memory_of(s)->read + *at, n);
         *at += n;
     }
     return sum;
@@ -159,25 +214,28 @@ static double add_squares(const rank_state *s, const held_unit *u, int *at) {
 /* squares (units) and *loss of this rank, with one wait for the device. */
 static trine_status read_sums(step_run *r, double *squares, double *loss) {
     const rank_state *s = r->state;
+    const norm_memory *own = norm_memory_of(s);
     int units = r->program->spec->forward_only ? 0 : s->count;
     int count = 1, at = 1; /* after the loss */
     for (int n = 0; n < units; n++) TRY(start_squares(r, &s->units[n], &count));
-    TRY(device_read(r->dev, s->sums_read, s->sums, (size_t)count * sizeof(double)));
+    TRY(device_read(r->dev, own->read, own->sums, (size_t)count * sizeof(double)));
     memset(squares, 0, (size_t)r->program->spec->units * sizeof(double));
     for (int n = 0; n < units; n++) squares[s->units[n].unit] = add_squares(s, &s->units[n], &at);
-    *loss = s->sums_read[0];
-    device_zero(r->dev, s->sums, sizeof *s->sums); /* for the next run */
+    *loss = own->read[0];
+    device_zero(r->dev, s->loss, sizeof *s->loss); /* for the next run */
     return TRINE_OK;
 }
 
-trine_status dp_run_norm(step_run *r, const instr *i) {
+/* Sets the step's loss, gradient norm and gradient scale, and whether it is skipped. Collective over: dp, tp and pp. */
+static trine_status run_norm(step_run *r, const instr *i) {
     const program_spec *spec = r->program->spec;
+    const norm_memory *memory = norm_memory_of(r->state);
     step_io *io = r->io;
-    dp_sums own = {.squares = r->state->squares};
+    norm_sums own = {.squares = memory->squares};
     (void)i;
     TRY(read_sums(r, own.squares, &own.loss));
     double squares;
-    TRY(dp_norm_global(r->mesh, &own, spec->units, r->state->norm_scratch, &squares, &io->loss));
+    TRY(norm_global(r->mesh, &own, spec->units, memory->scratch, &squares, &io->loss));
     io->norm = sqrt(squares) / io->loss_scale;
     io->skipped = !isfinite(io->norm);
     bool clip = io->clip > 0 && io->norm > io->clip;
@@ -186,16 +244,23 @@ trine_status dp_run_norm(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-uint64_t dp_norm_bytes(const rank_state *s, const program *p, const instr *i) {
+static uint64_t norm_bytes(const rank_state *s, const program *p, const instr *i) {
     trine_layout l = s->config.layout;
     size_t numbers = (size_t)p->spec->units + 1;
     size_t stages = numbers * (size_t)axis_size(l, TRINE_AXIS_PP);
-    uint64_t bytes = state_bytes(s, TRINE_PP, TRINE_TALLY_ALL_GATHER, stages, TRINE_F64);
+    uint64_t sum = state_bytes(s, TRINE_PP, TRINE_TALLY_ALL_GATHER, stages, TRINE_F64);
     (void)i;
     for (int a = 0; a < TRINE_AXES; a++) {
         if (!inside_stage(a)) continue;
         numbers *= (size_t)axis_size(l, (trine_axis)a);
-        bytes += state_bytes(s, axes_group(AXIS(a)), TRINE_TALLY_ALL_GATHER, numbers, TRINE_F64);
+        sum += state_bytes(s, axes_group(AXIS(a)), TRINE_TALLY_ALL_GATHER, numbers, TRINE_F64);
     }
-    return bytes;
+    return sum;
 }
+
+const instr_part part_NORM = {.pass = insert_norm,
+                              .check = check_norm,
+                              .record = norm_record,
+                              .take = take_norm,
+                              .run = run_norm,
+                              .bytes = norm_bytes};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dp/dp.h"
+#include "norm/grad_norm.h"
 
 #define UNITS 8
 
@@ -38,12 +38,12 @@ static double squares(int from, int to) {
 static double local(device *d, const flat_range *range, size_t begin, size_t count,
                     const float *g) {
     double sums[FLAT_TENSORS + 1];
-    int n = dp_norm_count(range, begin, count);
+    int n = norm_count(range, begin, count);
     assert_in_range(n, 0, range->tensor_count);
     for (int i = 0; i <= n; i++) sums[i] = -1;
-    OK(dp_norm_local(d, range, begin, count, g, sums));
+    OK(norm_local(d, range, begin, count, g, sums));
     assert_true(sums[n] == -1);
-    return dp_norm_add(sums, n);
+    return norm_add(sums, n);
 }
 
 /* The slices of dp ranks add up to the full range: on tp rank 0 with the tensors replicated over tp, on the
@@ -113,10 +113,10 @@ static void check_layout(trine_layout l) {
     double own[UNITS] = {0}, square, loss, want_square, want_loss;
     for (int u = 0; u < UNITS; u++)
         if (u * l.pp / UNITS == at.pp) own[u] = share(u, at.tp, at.dp);
-    dp_sums sums = {own, at.pp == l.pp - 1 ? loss_of(at.dp) : 0};
-    double *scratch = malloc(dp_norm_scratch(UNITS, l) * sizeof *scratch);
+    norm_sums sums = {own, at.pp == l.pp - 1 ? loss_of(at.dp) : 0};
+    double *scratch = malloc(norm_scratch(UNITS, l) * sizeof *scratch);
     assert_non_null(scratch);
-    OK(dp_norm_global(mesh, &sums, UNITS, scratch, &square, &loss));
+    OK(norm_global(mesh, &sums, UNITS, scratch, &square, &loss));
     reference(l, &want_square, &want_loss);
     assert_memory_equal(&square, &want_square, sizeof square);
     assert_memory_equal(&loss, &want_loss, sizeof loss);
