@@ -185,7 +185,7 @@ static trine_status run(checker *c, machine *m) {
 }
 
 trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
-                             check_facts *facts) {
+                            check_facts *facts) {
     checker c = {.spec = stages[0].spec, .rules = rules};
     machine m;
     bool one_queue = c.spec->queue == ONE_QUEUE;

@@ -31,8 +31,8 @@ static int for_shapes(int least_stages, bool train, void (*test)(shape *x)) {
                 shape x = {.spec = {.facts = gpt_facts, .stages = stages},
                            .waits = MACHINE_BUFFERS};
                 x.spec.micros = 1 + (n + flags) % 6;
-                x.spec.zero = (trine_zero)(flags & 3);
-                x.spec.gather_buffers = x.spec.reduce_buffers = 2;
+                x.spec.parallel.zero = (trine_zero)(flags & 3);
+                x.spec.parallel.gather_buffers = x.spec.parallel.reduce_buffers = 2;
                 x.spec.queue = flags & 4 ? ONE_QUEUE : QUEUES_PER_EDGE;
                 x.spec.tied = flags & 8;
                 x.spec.forward_only = flags & 16;
