@@ -1,6 +1,6 @@
-/* Internal to the checker: a stage's state during symbolic execution. core/machine advances the stages, check.c
- * compares the order of their messages; check_fields.c checks fields; check_rules.c has what each instruction requires and changes; a
- * rule reads only its own stage.
+/* Internal to the checker: a stage's state during symbolic execution. core/machine.h advances the stages; check.c
+ * compares the order of their messages; check_fields.c checks fields; check_rules.c has what each instruction
+ * requires and changes; a rule reads only its own stage.
  * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
  * buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and instruction.
  * Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
