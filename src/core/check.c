@@ -6,8 +6,8 @@
 #include "core/check_state.h"
 #include "core/machine.h"
 
-/* A directed link between two stages (link_of). Of the two sides, the first to start its n-th message writes which one
- * that is (program_message), the other one compares. */
+/* A directed link between two stages (link_of). Of the two sides, the first to start its n-th message writes which
+ * one that is (program_message), the other one compares. */
 typedef struct {
     int *messages;
     int sends, receives;
@@ -156,8 +156,8 @@ static trine_status deadlock(const machine *m) {
     return RAISE(TRINE_EPROGRAM, "deadlock: no stage can continue: %s", text);
 }
 
-/* In one queue each blocked stage waits for exactly one other: reports the cycle, from its lowest stage on, or a stage
- * that waits for one that has ended. */
+/* In one queue each blocked stage waits for exactly one other: reports the cycle, from its lowest stage on, or a
+ * stage that waits for one that has ended. */
 static trine_status cycle(const machine *m) {
     char text[3072], where[INSTR_TEXT + 32];
     int at, stuck = machine_stuck(m), first = stuck, next = stuck;

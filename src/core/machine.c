@@ -109,8 +109,8 @@ static int absent_partner(const machine *m, instr_kind kind) {
     return -1;
 }
 
-/* In one queue: a stage that has not started its own of the message at which a stage is, or of those of the message
- * group that ends there, and the message (*at); -1: all have. */
+/* In one queue: a stage that has not started its own of the message at which this one is, or of those of the message
+ * group that ends there, and that message (*at); -1: all have. */
 static int absent_peer(const machine *m, const program *p, int *at) {
     const machine_stage *s = &m->now[p->stage];
     if (program_group_last(p, s->at) != s->at) return -1;
@@ -124,7 +124,7 @@ static int absent_peer(const machine *m, const program *p, int *at) {
     return -1;
 }
 
-/* A stage for which the instruction that a stage has started waits, and the position of what waits (*at); -1: none. */
+/* A stage for which the instruction that this one has started waits, and what waits (*at); -1: none. */
 static int absent(const machine *m, const program *p, int *at) {
     const machine_stage *s = &m->now[p->stage];
     instr_kind kind = (instr_kind)p->code[s->at].kind;

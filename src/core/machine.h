@@ -1,8 +1,8 @@
 /* The machine that steps the programs of all stages together, without running them: each stage's position, which
- * messages either side has started, and what is pending on each buffer. It waits as the interpreter does (state/step.h):
- * messages are only started, and an instruction waits for those that conflict with its operands. What is done at each
- * instruction is a *hook*: the checker proves (core/check.h), the simulation counts time (pp/simulate.h), the order of
- * messages for one queue needs the positions only (pp/one_queue.c).
+ * messages either side has started, and what is pending on each buffer. It waits as the interpreter does
+ * (state/step.h): messages are only started, and an instruction waits for those that conflict with its operands.
+ * What is done at each instruction is a *hook*: the checker proves (core/check.h), the simulation counts time
+ * (pp/simulate.h), the order of messages for one queue needs the positions only (pp/one_queue.c).
  *
  * A stage runs until it waits, then the next one, round after round. TIE and NORM wait for all stages that take part.
  * In one queue a message, or the last of a message group, waits until the peer has started its own, in any order.
@@ -19,9 +19,9 @@ typedef trine_status (*machine_event)(void *context, const program *p, int at);
 
 typedef struct {
     void *context;
-    machine_event may_start; /* the stage has come to it; fields need not be in range before this returns TRINE_OK */
+    machine_event may_start; /* the stage has come to it; its fields may be out of range until this is TRINE_OK */
     machine_event starts;    /* nothing pending conflicts with its operands */
-    machine_event ends;      /* a message: when an instruction waits for it, at the latest at the end of all programs */
+    machine_event ends;      /* a message: when an instruction waits for it, or at the end of all programs */
 } machine_hook;
 
 /* How the stages wait. */
@@ -75,11 +75,11 @@ trine_status machine_run(machine *m, const machine_hook *hook);
 
 bool machine_ended(const machine *m, int stage);
 bool machine_all_ended(const machine *m);
-/* The stage that a stage waits for and *at (unless NULL), the position of its instruction that waits for it: the one
- * at which it is, or a message started before. -1: it need not wait. */
+/* The stage that a stage waits for; *at (unless NULL): the position of what waits there, the instruction at which it
+ * is, or a message that it has started before. -1: it need not wait. */
 int machine_awaited(const machine *m, int stage, int *at);
-/* A stage of a cycle of stages that wait for each other, or one that waits for a stage that has ended. Some stage must
- * not have ended, and none be able to go on. */
+/* A stage of a cycle of stages that wait for each other, or one that waits for a stage that has ended. Only where some
+ * stage has not ended, and machine_run has returned TRINE_OK. */
 int machine_stuck(const machine *m);
 /* A message of an ended stage that its peer has not started; NULL: none. */
 const machine_pending *machine_unmatched(const machine *m, int stage);

@@ -52,8 +52,8 @@ bool program_reads_slot(const program *p, const instr *i);
 int program_edge(const program *p, const instr *message);
 /* The other stage of a message; -1: it has no edge. Pure. */
 int program_peer(const program *p, const instr *message);
-/* The number of a message among all of a step, (2 edges)(micro-batches): an edge's activations, then its gradients. Both
- * sides' instructions have the same. -1: it has no edge. Pure. */
+/* The identity of a message: its number among all of a step, (2 edges)(micro-batches), an edge's activations before
+ * its gradients. Both sides' instructions have the same. -1: it has no edge. Pure. */
 int program_message(const program *p, const instr *message);
 /* The lane of a message: that of its row, or its BACK_ lane if the edge is EDGE_BACK. The message must have an edge,
  * to another stage. Pure. */

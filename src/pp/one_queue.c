@@ -126,7 +126,7 @@ static bool resolve(queues *q) {
 
 static trine_status run(queues *q) {
     do {
-        TRY(machine_run(&q->m, &(machine_hook){NULL}));
+        TRY(machine_run(&q->m, &(machine_hook){0}));
     } while (!machine_all_ended(&q->m) && resolve(q));
     return TRINE_OK;
 }

@@ -66,8 +66,8 @@ void profile_destroy(profile **p);
 bool profile_begin(profile *p);
 void profile_end(profile *p, int64_t step);
 
-/* Records what ended since the previous event (or the begin): a wait for the operands of instruction `at` of a program,
- * or the instruction itself; at its end, of the communication there. *p is a profile. */
+/* Records what ended since the previous event (or the begin): a wait for the operands of instruction `at` of a
+ * program, or the instruction itself; at its end, of the communication there. *p is a profile. */
 void profile_waited(void *p, const program *code, int at);
 void profile_executed(void *p, const program *code, int at);
 /* Or the progress of reductions, which counts as REDUCE. */

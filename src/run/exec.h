@@ -8,8 +8,8 @@
 
 #include "state/step.h"
 
-/* What an observer is told of instruction p->code[at]; at is p->count for the communication completed at the end of the
- * program. */
+/* What an observer is told of instruction p->code[at]; at is p->count for the communication completed at the end of
+ * the program. */
 typedef void (*exec_event)(void *context, const program *p, int at);
 
 typedef enum {

@@ -2,8 +2,8 @@
  * communication per buffer. The functions that run an instruction are in its part (state/part.h); run/exec.c calls them.
  *
  * Messages, gathers and reductions are only started; step_wait completes those that conflict with an instruction's
- * operands (program_operands, operand_conflicts). The checker's machine (core/machine.h) waits by the same rules, so it
- * is proved that this does not deadlock. Reductions are completed in the order
+ * operands (program_operands, operand_conflicts). The checker's machine (core/machine.h) waits by the same rules, so
+ * it is proved that this does not deadlock. Reductions are completed in the order
  * of the program, each after all earlier ones: on all ranks alike, and a shard gets its addends in the order of
  * micro-batches, whatever the number of buffers.
  * Invariant: only step_create allocates. Cost: a few comparisons per instruction. */

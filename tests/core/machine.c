@@ -167,7 +167,7 @@ static void name_the_cycle(shape *x) {
     bool seen[STAGES] = {false};
     wait_for_each_other(x);
     OK(machine_create(&m, x->stages, x->waits));
-    OK(machine_run(&m, &(machine_hook){NULL}));
+    OK(machine_run(&m, &(machine_hook){0}));
     assert_false(machine_all_ended(&m));
     int first = machine_stuck(&m), p = first;
     do {
@@ -195,7 +195,7 @@ static void name_the_ended(shape *x) {
     while (last->code[last->count - 1].kind != NORM) last->count--;
     last->count--;
     OK(machine_create(&m, x->stages, x->waits));
-    OK(machine_run(&m, &(machine_hook){NULL}));
+    OK(machine_run(&m, &(machine_hook){0}));
     int at, stuck = machine_stuck(&m);
     assert_true(stuck != last->stage && machine_ended(&m, last->stage));
     assert_int_equal(machine_awaited(&m, stuck, &at), last->stage);
@@ -214,7 +214,7 @@ static void test_a_stuck_machine_names_who_has_ended(void **state) {
 static void take_back(shape *x) {
     machine m;
     OK(machine_create(&m, x->stages, MACHINE_ONE_QUEUE));
-    OK(machine_run(&m, &(machine_hook){NULL}));
+    OK(machine_run(&m, &(machine_hook){0}));
     for (int p = 0; p < x->spec.stages && !machine_all_ended(&m); p++) {
         int at, again, next = machine_awaited(&m, p, &at);
         const instr *i = &x->stages[p].code[at];
@@ -225,7 +225,7 @@ static void take_back(shape *x) {
         machine_take_back(&m, p);
         assert_int_equal(message->by[side].starts, 0);
         assert_int_equal(machine_awaited(&m, p, &again), -1);
-        OK(machine_run(&m, &(machine_hook){NULL}));
+        OK(machine_run(&m, &(machine_hook){0}));
         assert_int_equal(message->by[side].starts, 1);
         assert_int_equal(machine_awaited(&m, p, &again), next);
         assert_int_equal(again, at);

@@ -279,6 +279,60 @@ static uint64_t forwards(const trine_trainer *t) {
     return t->profile->kinds[FORWARD].calls;
 }
 
+/* An observer that expects the instructions of this rank's program one after the other, then the end. */
+typedef struct {
+    exec_observer observer;
+    const program *program;
+    int at, waits, progressed, ends;
+} follower;
+
+static void follows_progress(void *context, const program *p, int at) {
+    follower *f = context;
+    assert_true(p == f->program && at == f->at && !f->waits);
+    f->progressed++;
+}
+
+static void follows_wait(void *context, const program *p, int at) {
+    follower *f = context;
+    assert_true(p == f->program && at == f->at && !f->waits);
+    f->waits = 1;
+}
+
+static void follows(void *context, const program *p, int at) {
+    follower *f = context;
+    assert_true(p == f->program && at == f->at && f->waits);
+    f->waits = 0;
+    f->at = at == p->count ? 0 : at + 1;
+    f->ends += at == p->count;
+}
+
+/* Several observers are told the same, each until it is detached, beside the profile's. */
+static void observers_follow_the_program(void **state) {
+    (void)state;
+    enum { FOLLOWERS = 3 };
+    trine_config c = config_of(longest(2));
+    trine_trainer *t = trained(&c, SKIP, NULL);
+    follower all[FOLLOWERS];
+    for (int n = 0; n < FOLLOWERS; n++) {
+        all[n] = (follower){.program = &t->stages[trine_mesh_coord(t->mesh).pp]};
+        all[n].observer =
+            (exec_observer){.context = &all[n], .on = {follows_progress, follows_wait, follows}};
+        exec_attach(&t->interpreter, &all[n].observer);
+    }
+    static const int leaves[FOLLOWERS] = {1, 2,
+                                          0}; /* of the list: the middle, the first, the last */
+    for (int step = 0; step <= FOLLOWERS; step++) {
+        trine_metrics m;
+        OK(trine_trainer_step(t, &m));
+        if (step < FOLLOWERS) exec_detach(&t->interpreter, &all[leaves[step]].observer);
+    }
+    for (int step = 0; step < FOLLOWERS; step++) assert_int_equal(all[leaves[step]].ends, step + 1);
+    assert_int_equal(t->profile->steps, MEASURED + FOLLOWERS + 1);
+    exec_detach(&t->interpreter, &all[0].observer); /* not attached any more: nothing happens */
+    assert_null(t->interpreter.observers);
+    trine_trainer_destroy(&t);
+}
+
 static void steps_and_nothing_else(void **state) {
     (void)state;
     for (int axis = 0; axis < 3; axis++) {
@@ -480,6 +534,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(flops_by_formula),
         cmocka_unit_test(adamw_bytes),
         cmocka_unit_test(steps_and_nothing_else),
+        cmocka_unit_test(observers_follow_the_program),
         cmocka_unit_test(mistakes_are_refused),
         cmocka_unit_test(tables_and_json),
     };
