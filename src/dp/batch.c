@@ -50,7 +50,7 @@ static size_t load_record(const rank_state *h) {
 
 static void take_batches(rank_state *h, arena *a) {
     host_batch *batches = h->own[LOAD];
-    for (int m = 0; a->on_device && state_reads_batches(h) && m < h->config.spec->micros; m++) {
+    for (int m = 0; batches && state_reads_batches(h) && m < h->config.spec->micros; m++) {
         batches[m].tokens = arena_take_host(a, MEM_DATA, state_batch_bytes(h));
         batches[m].targets = arena_take_host(a, MEM_DATA, state_batch_bytes(h));
     }
@@ -67,14 +67,13 @@ static trine_status run_load(step_run *r, const instr *i) {
     const rank_state *s = r->state;
     const held_slot *slot = &s->slots[i->slot];
     const host_batch *batches = s->own[LOAD];
-    bool on_host = s->config.dev->memory->host;
     host_batch batch = {slot->tokens, slot->targets};
-    if (!on_host) batch = batches[i->micro];
+    if (batches) batch = batches[i->micro];
     size_t B = s->config.model.batch, T = s->config.model.tokens / B;
     for (size_t b = 0; b < B; b++)
         TRY(status_user(blend_load(r->io->samples, step_sample(r, i->micro) + b,
                                    batch.tokens + b * T, batch.targets + b * T)));
-    return on_host ? TRINE_OK : write_batch(r, slot, &batch);
+    return batches ? write_batch(r, slot, &batch) : TRINE_OK;
 }
 
 const instr_part part_LOAD = {

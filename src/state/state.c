@@ -43,7 +43,8 @@ static bool make_tables(rank_state *h) {
 static bool make_records(rank_state *h) {
     for (int k = 0; k < INSTR_KINDS; k++) {
         const instr_part *part = h->config.part_of((instr_kind)k);
-        if (part->record && !(h->own[k] = table(h, 1, part->record(h)))) return false;
+        size_t bytes = part->record ? part->record(h) : 0;
+        if (bytes && !(h->own[k] = table(h, 1, bytes))) return false;
     }
     return true;
 }
