@@ -104,12 +104,14 @@ static void check_attention(const trine_model *m, fault_list *f) {
            s->original_length, s->low_freq_factor, s->high_freq_factor);
 }
 
-/* Each value alone. */
-static void check_values(const trine_config *c, fault_list *f) {
+/* Each value alone, of the model or of the other options. */
+static void check_values(const trine_config *c, bool of_model, fault_list *f) {
     const options o = config_options(c, NULL, NULL);
     char text[600];
     for (size_t i = 0; i < o.count; i++)
-        if (options_fault(&o, &o.rows[i], text, sizeof text)) complain(f, "%s", text);
+        if ((o.rows[i].role == OPTION_MODEL) == of_model &&
+            options_fault(&o, &o.rows[i], text, sizeof text))
+            complain(f, "%s", text);
 }
 
 static void check_model(const trine_config *c, fault_list *f) {
@@ -426,9 +428,10 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     fill_in(&c, ranks);
     const char *unread = gpt_unread(&config->model);
     EXPECT(!unread, "%s", unread);
-    check_values(config, f);
+    check_values(config, true, f);
     check_model(&c, f);
     check_family(&c.model, f);
+    check_values(config, false, f);
     check_parallel(&c.parallel, f);
     check_precision(&c, f);
     check_training(&c, f);

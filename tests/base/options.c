@@ -10,7 +10,7 @@
 
 typedef enum { NAIVE, GPIPE, ONE_F_ONE_B } order;
 
-static const char *const orders[] = {"naive", "gpipe", "1f1b", NULL};
+static const char *const orders[] = {"naive", "gpipe", "1f1b"};
 
 /* The settings that the tests' table fills. */
 typedef struct {
@@ -27,47 +27,44 @@ typedef struct {
 static const settings defaults = {
     .layers = 12, .tp = 1, .any = -1, .seed = 1337, .lr = 6e-4, .beta = 0.9, .schedule = GPIPE};
 
-enum { ROWS = 15 };
+static const option rows[] = {
+    {OPTION_HEADING("Model")},
+    {OPTION_INT("num-layers", NULL, settings, layers, "N", 1, INT_MAX, 12, "transformer layers")},
+    {OPTION_HEADING("Parallel")},
+    {OPTION_INT("tp", "tensor-model-parallel-size", settings, tp, "N", 1, 8, 1,
+                "tensor parallel size")},
+    {OPTION_CHOICE("schedule", NULL, settings, schedule, orders, GPIPE, "order of micro-batches")},
+    {OPTION_FLAG("audit", NULL, settings, audit, "compare every collective")},
+    {OPTION_HEADING("Rest")},
+    {OPTION_INT("any", NULL, settings, any, "N", INT_MIN, INT_MAX, -1, "any number")},
+    {OPTION_U64("seed", "s", settings, seed, "N", 1337, "of all that is random")},
+    {OPTION_DOUBLE("lr", NULL, settings, lr, "X", 0, INFINITY, 6e-4, "learning rate")},
+    {OPTION_DOUBLE("adam-beta1", NULL, settings, beta, "X", 0, 1, 0.9, "decay of the mean")},
+    {OPTION_DOUBLE("free", NULL, settings, free, "X", -INFINITY, INFINITY, 0, "any number")},
+    {OPTION_STRING("data-path", NULL, settings, path, "FILE", NULL, "token file or glob")},
+    {OPTION_STRING("log", NULL, settings, log, "FILE", NULL, "metrics")},
+    {OPTION_FLAG("help", "h", settings, help, "print this and exit")},
+};
 
-static void make_rows(option rows[ROWS], settings *s) {
-    const option all[ROWS] = {
-        OPTION_HEADING("Model"),
-        OPTION_INT("num-layers", NULL, &s->layers, "N", 1, INT_MAX, "transformer layers"),
-        OPTION_HEADING("Parallel"),
-        OPTION_INT("tp", "tensor-model-parallel-size", &s->tp, "N", 1, 8, "tensor parallel size"),
-        OPTION_CHOICE("schedule", NULL, &s->schedule, orders, "order of micro-batches"),
-        OPTION_FLAG("audit", NULL, &s->audit, "compare every collective"),
-        OPTION_HEADING("Rest"),
-        OPTION_INT("any", NULL, &s->any, "N", INT_MIN, INT_MAX, "any number"),
-        OPTION_U64("seed", "s", &s->seed, "N", "of all that is random"),
-        OPTION_DOUBLE("lr", NULL, &s->lr, "X", 0, INFINITY, "learning rate"),
-        OPTION_DOUBLE("adam-beta1", NULL, &s->beta, "X", 0, 1, "decay of the mean"),
-        OPTION_DOUBLE("free", NULL, &s->free, "X", -INFINITY, INFINITY, "any number"),
-        OPTION_STRING("data-path", NULL, &s->path, "FILE", "token file or glob"),
-        OPTION_STRING("log", NULL, &s->log, "FILE", "metrics"),
-        OPTION_FLAG("help", "h", &s->help, "print this and exit"),
-    };
-    memcpy(rows, all, sizeof all);
-}
+enum { ROWS = sizeof rows / sizeof *rows };
 
 enum { REFUSING, COLLECTING };
 
 /* Parses a command line of arguments separated by blanks; '' is an empty argument. *s starts at the
- * defaults. */
+ * rows' defaults. */
 static trine_status parse(settings *s, int mode, const char *line) {
     static char text[16384];
     static char *argv[512];
     int argc = 0;
-    *s = defaults;
+    memset(s, 0xff, sizeof *s);
     snprintf(text, sizeof text, "program %s", line);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
         char *quotes = strstr(word, "''");
         if (quotes) *quotes = '\0';
         argv[argc++] = word;
     }
-    option rows[ROWS];
-    make_rows(rows, s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {s}};
+    options_defaults(&o);
     if (mode == COLLECTING) {
         o.arguments = s->arguments;
         o.argument_count = &s->argument_count;
@@ -102,9 +99,7 @@ static void nothing_given_changes_nothing(void **state) {
     settings s;
     OK(parse(&s, REFUSING, ""));
     assert_settings_equal(&s, &defaults);
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {&s}};
     char *none[] = {NULL};
     OK(options_parse(&o, 0, none)); /* not even a program's name */
     assert_settings_equal(&s, &defaults);
@@ -228,14 +223,15 @@ static void values_say_what_was_expected(void **state) {
 
 static void an_int_ends_where_its_type_ends(void **state) {
     (void)state;
-    int x = 5;
-    const option rows[] = {OPTION_INT("any", NULL, &x, "N", -INFINITY, INFINITY, "any number")};
-    options o = {.program = "program", .rows = rows, .count = 1};
+    settings s = {.any = 5};
+    const option row = {
+        OPTION_INT("any", NULL, settings, any, "N", -INFINITY, INFINITY, 0, "any number")};
+    options o = {.program = "program", .rows = &row, .count = 1, .at = {&s}};
     static char *words[] = {"--any=2147483648", "--any=-2147483649", "--any=4294967296"};
     for (int i = 0; i < 3; i++) {
         char *argv[] = {"program", words[i], NULL};
         assert_int_equal(options_parse(&o, 2, argv), TRINE_EINVAL);
-        assert_int_equal(x, 5);
+        assert_int_equal(s.any, 5);
     }
     status_clear();
 }
@@ -244,9 +240,7 @@ static void an_int_ends_where_its_type_ends(void **state) {
 static void blanks_are_no_part_of_a_number(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {&s}};
     static char *words[] = {"--any= 3",    "--any=3 ", "--seed= 3",
                             "--seed=\t-1", "--lr= 1",  "--lr=1 "};
     for (int i = 0; i < 6; i++) {
@@ -340,7 +334,7 @@ static void nearest_counts_letters(void **state) {
     static const char *const names[] = {"gpt2", "gpt2-medium", NULL, "gpt2-large", "gpt2-xl"};
     static const struct {
         const char *word, *nearest;
-    } rows[] = {
+    } table[] = {
         {"gpt2", "gpt2"},
         {"gpt", "gpt2"},
         {"gtp2", "gpt2"},
@@ -356,10 +350,10 @@ static void nearest_counts_letters(void **state) {
         {"gpt2-m", "gpt2-medium"}, /* begins it; "gpt2" is as near */
         {"gpt2-mediu", "gpt2-medium"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *got = options_nearest(rows[i].word, names, 5);
-        if (rows[i].nearest)
-            assert_string_equal(got ? got : "(none)", rows[i].nearest);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *got = options_nearest(table[i].word, names, 5);
+        if (table[i].nearest)
+            assert_string_equal(got ? got : "(none)", table[i].nearest);
         else
             assert_null(got);
     }
@@ -383,9 +377,11 @@ static void help_shows_groups_and_defaults(void **state) {
     (void)state;
     settings s = defaults;
     s.path = "corpus_*.bin";
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .usage = "[options] FILE...", .rows = rows, .count = ROWS};
+    options o = {.program = "program",
+                 .usage = "[options] FILE...",
+                 .rows = rows,
+                 .count = ROWS,
+                 .at = {&s}};
     char *text = help_of(&o);
     assert_string_equal(
         text, "Usage: program [options] FILE...\n"
@@ -416,9 +412,7 @@ static void help_shows_groups_and_defaults(void **state) {
 static void every_table_with_help_has_a_version(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "dir/trine-x", .rows = rows, .count = ROWS};
+    options o = {.program = "dir/trine-x", .rows = rows, .count = ROWS, .at = {&s}};
     char *argv[] = {"x", "--version", NULL};
     OK(options_parse(&o, 2, argv));
     assert_true(s.help);
@@ -436,37 +430,38 @@ static void every_table_with_help_has_a_version(void **state) {
 
 static void help_writes_round_numbers_out(void **state) {
     (void)state;
-    double ten = 600, large = 1e9, small = 1e-8;
-    const option rows[] = {
-        OPTION_DOUBLE("timeout", NULL, &ten, "X", 0, INFINITY, "a"),
-        OPTION_DOUBLE("large", NULL, &large, "X", 0, INFINITY, "b"),
-        OPTION_DOUBLE("small", NULL, &small, "X", 0, INFINITY, "c"),
-    };
-    char *text = help_of(&(options){.program = "p", .rows = rows, .count = 3});
-    assert_non_null(strstr(text, "a (default: 600)\n"));
-    assert_non_null(strstr(text, "b (default: 1e+09)\n"));
-    assert_non_null(strstr(text, "c (default: 1e-08)\n"));
-    free(text);
+    const struct {
+        double value;
+        const char *text;
+    } table[] = {
+        {600, "a (default: 600)\n"}, {1e9, "a (default: 1e+09)\n"}, {1e-8, "a (default: 1e-08)\n"}};
+    const option row = {OPTION_DOUBLE("lr", NULL, settings, lr, "X", 0, INFINITY, 0, "a")};
+    for (int i = 0; i < 3; i++) {
+        settings s = {.lr = table[i].value};
+        char *text = help_of(&(options){.program = "p", .rows = &row, .count = 1, .at = {&s}});
+        assert_non_null(strstr(text, table[i].text));
+        free(text);
+    }
 }
 
 static void help_fits_100_columns(void **state) {
     (void)state;
-    double x = 0.1 + 0.2; /* needs 17 digits */
-    bool on = true;
-    const option rows[] = {
-        OPTION_DOUBLE(
-            "first", NULL, &x, "X", 0, 1,
+    settings s = {.lr = 0.1 + 0.2, .audit = true}; /* needs 17 digits */
+    const option own[] = {
+        {OPTION_DOUBLE(
+            "first", NULL, settings, lr, "X", 0, 1, 0,
             "a long story about one number, which goes on and on, over the end of the first "
-            "line and of the second one, until all has been said that there is to say of it"),
-        OPTION_FLAG("flag", NULL, &on, "short"),
-        OPTION_DOUBLE("last", NULL, &x, "X", 0, 1, "short"),
+            "line and of the second one, until all has been said that there is to say of it")},
+        {OPTION_FLAG("flag", NULL, settings, audit, "short")},
+        {OPTION_DOUBLE("last", NULL, settings, lr, "X", 0, 1, 0, "short")},
     };
     options o = {
         .program = "p",
         .about = "A paragraph that is longer than a line: it tells what the program is for, what "
                  "it reads, what it writes, and where to go from here.",
-        .rows = rows,
-        .count = 3};
+        .rows = own,
+        .count = 3,
+        .at = {&s}};
     char *text = help_of(&o);
     assert_non_null(strstr(text, "Usage: p [options]\n\nA paragraph"));
     assert_non_null(strstr(text, "  --last X   short (default: 0.30000000000000004)\n"));
@@ -485,11 +480,11 @@ static void help_fits_100_columns(void **state) {
 static void help_is_a_manual_page_too(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
+    option own[ROWS];
     const char *about = "Does two things. The other's `x' costs ~1 \\ 2^3.";
-    make_rows(rows, &s);
-    rows[0].help = ".sp is no request";
-    options o = {.program = "dir/a-b", .about = about, .rows = rows, .count = ROWS};
+    memcpy(own, rows, sizeof own);
+    own[0].help = ".sp is no request";
+    options o = {.program = "dir/a-b", .about = about, .rows = own, .count = ROWS, .at = {&s}};
     char *argv[] = {"a-b", "--help=man", NULL};
     OK(options_parse(&o, 2, argv));
     assert_true(s.help);
@@ -514,16 +509,24 @@ static void help_is_a_manual_page_too(void **state) {
             "--help: unexpected value \"html\"; expected no value");
 }
 
+typedef struct {
+    const char *text;
+    char room[40];
+    bool flag;
+} blend_struct;
+
 /* A blend of `count` words in `argv`, with room for 40 characters; */
 static trine_status parse_blend(const char **text, int count, char *const *argv) {
-    static char room[40];
-    bool flag;
-    const option rows[] = {OPTION_BLEND("data-path", NULL, text, room, "FILE", "token files"),
-                           OPTION_FLAG("flag", "f", &flag, "a flag")};
-    const options o = {.program = "program", .rows = rows, .count = 2};
-    memset(room, 'x', sizeof room);
-    *text = "default";
-    return options_parse(&o, count, argv);
+    static blend_struct b;
+    static const option own[] = {{OPTION_BLEND("data-path", NULL, blend_struct, text, blend_struct,
+                                               room, "FILE", "token files")},
+                                 {OPTION_FLAG("flag", "f", blend_struct, flag, "a flag")}};
+    const options o = {.program = "program", .rows = own, .count = 2, .at = {&b}};
+    memset(b.room, 'x', sizeof b.room);
+    b.text = "default";
+    trine_status status = options_parse(&o, count, argv);
+    *text = b.text;
+    return status;
 }
 
 #define BLEND(...)                                                                                 \
@@ -580,26 +583,31 @@ static void blends_that_are_none(void **state) {
     assert_string_equal(text, "default");
 }
 
+typedef struct {
+    option_list stop;
+} one_list;
+
 /* A list has every value, in order, up to its limit; an empty value is none. */
 static void a_list_has_every_value(void **state) {
     (void)state;
-    option_list list = {.count = 0};
-    const option row = OPTION_LIST("stop", "s", &list, "TEXT", "where to end");
-    const options o = {.program = "program", .rows = &row, .count = 1};
+    static const option row = {OPTION_LIST("stop", "s", one_list, stop, "TEXT", "where to end")};
+    one_list all = {.stop = {.count = 0}};
+    const option_list *list = &all.stop;
+    const options o = {.program = "program", .rows = &row, .count = 1, .at = {&all}};
     char *argv[2 * OPTION_LIST_MOST + 3] = {"program", "--stop", "a", "--stop=b c", "-s", "d"};
     OK(options_parse(&o, 6, argv));
-    assert_int_equal(list.count, 3);
-    assert_string_equal(list.texts[0], "a");
-    assert_string_equal(list.texts[1], "b c");
-    assert_string_equal(list.texts[2], "d");
+    assert_int_equal(list->count, 3);
+    assert_string_equal(list->texts[0], "a");
+    assert_string_equal(list->texts[1], "b c");
+    assert_string_equal(list->texts[2], "d");
     argv[1] = "--stop=";
     REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "a non-empty string, at most 16 times");
-    assert_int_equal(list.count, 3);
-    list.count = 0;
+    assert_int_equal(list->count, 3);
+    options_defaults(&o);
     for (int i = 1; i <= OPTION_LIST_MOST + 1; i++) argv[i] = "--stop=x";
     REFUSED(options_parse(&o, OPTION_LIST_MOST + 2, argv), TRINE_EINVAL,
             "--stop: invalid value \"x\"");
-    assert_int_equal(list.count, OPTION_LIST_MOST);
+    assert_int_equal(list->count, OPTION_LIST_MOST);
 }
 
 static const struct CMUnitTest options_tests[] = {
