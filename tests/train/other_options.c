@@ -290,9 +290,9 @@ static const row_case *case_of(const char *name) {
 }
 
 /* Saves in base/NAME. */
-static run_result save(const row_case *c, const char *options, const char *name) {
+static run_result save(const row_case *c, const char *words, const char *name) {
     char line[TEXT];
-    snprintf(line, sizeof line, "%s %s %s --save %s/%s", common, c->with, options, base, name);
+    snprintf(line, sizeof line, "%s %s %s --save %s/%s", common, c->with, words, base, name);
     run_result r = run_line(line);
     if (r.status != TRINE_OK) fail_msg("%s cannot be saved: %s", line, r.message);
     return r;
@@ -316,11 +316,11 @@ static void expect_model(const row_case *c, bool given, const run_result *r, con
 }
 
 /* Resumes base/NAME, saved as `a`, with options whose own settings are `b`. */
-static void resume(const row_case *c, option_role role, const char *options, const char *name,
+static void resume(const row_case *c, option_role role, const char *words, const char *name,
                    const run_result *a, const run_result *b) {
     char line[TEXT], at[2][JSON_NUMBER];
-    bool given = *options != 0;
-    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2", common_loaded, c->with, options,
+    bool given = *words != 0;
+    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2", common_loaded, c->with, words,
              base, name);
     run_result r = run_line(line);
     const char *saved = value(a->settings, c->name, at[0]);
