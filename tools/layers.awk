@@ -1,7 +1,7 @@
 # Checks the layering of the source tree line by line (tools/layers.sh runs this over all sources).
 #
 #   train -> plan -> run -> {model -> tp, dp; zero; pp} -> state -> core -> comm -> device -> base
-#   plan, dp -> data -> core;  train, plan -> config -> model;  train -> ckpt -> config;  train, doctor -> profile -> core
+#   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;  train, doctor -> profile -> core
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include itself and the modules beside it in the table below, nothing
