@@ -106,29 +106,28 @@ static trine_status check_settings(settings *s) {
 }
 
 static const option rows[] = {
-    {OPTION_STRING("only", NULL, settings, only, "NAME,...", NULL,
+    {OPTION_STRING("only", settings, only, "NAME,...", NULL,
                    "measure only these primitives: all-reduce, reduce, reduce-scatter, all-gather, "
                    "broadcast, scatter, gather, all-to-all, send-recv, barrier; two-halves is an "
                    "all-reduce as a reduce-scatter and an all-gather")},
-    {OPTION_STRING("min-bytes", NULL, settings, min_text, "N", "4",
-                   "smallest size, with K, M or G")},
-    {OPTION_STRING("max-bytes", NULL, settings, max_text, "N", "64M", "largest size")},
-    {OPTION_INT("factor", NULL, settings, factor, "N", 2, 1024, 4, "from one size to the next")},
-    {OPTION_INT("batches", NULL, settings, batches, "N", 1, BENCH_SAMPLES, 9,
+    {OPTION_STRING("min-bytes", settings, min_text, "N", "4", "smallest size, with K, M or G")},
+    {OPTION_STRING("max-bytes", settings, max_text, "N", "64M", "largest size")},
+    {OPTION_INT("factor", settings, factor, "N", 2, 1024, 4, "from one size to the next")},
+    {OPTION_INT("batches", settings, batches, "N", 1, BENCH_SAMPLES, 9,
                 "number of batches; the median is reported")},
-    {OPTION_DOUBLE("seconds", NULL, settings, seconds, "S", 0, 3600, 0.1,
+    {OPTION_DOUBLE("seconds", settings, seconds, "S", 0, 3600, 0.1,
                    "target time of a row for each side; a batch has at least one call")},
-    {OPTION_CHOICE("transport", NULL, settings, transport, transports, TRINE_TRANSPORT_AUTO,
+    {OPTION_CHOICE("transport", settings, transport, transports, TRINE_TRANSPORT_AUTO,
                    "transport of Trine")},
-    {OPTION_FLAG("plain", NULL, settings, plain, "measure Trine on memory from malloc, too")},
-    {OPTION_FLAG("apart", NULL, settings, apart,
+    {OPTION_FLAG("plain", settings, plain, "measure Trine on memory from malloc, too")},
+    {OPTION_FLAG("apart", settings, apart,
                  "barrier before every call, outside of its time: no root runs ahead")},
     {OPTION_FLAG(
-        "keep-heap", NULL, settings, keep_heap,
+        "keep-heap", settings, keep_heap,
         "keep freed memory in the process: MPI's best case, whose temporaries may otherwise "
         "be faulted in at every call")},
-    {OPTION_STRING("json", NULL, settings, json, "FILE", NULL, "write the numbers as JSON")},
-    {OPTION_FLAG("help", "h", settings, help, "print this help")},
+    {OPTION_STRING("json", settings, json, "FILE", NULL, "write the numbers as JSON")},
+    {OPTION_FLAG("help", settings, help, "print this help"), .alias = "h"},
 };
 
 /* Help goes to `out`; NULL: another rank prints it. */

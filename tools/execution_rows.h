@@ -14,21 +14,22 @@
 #define TRANSPORT_NAME(name, text) text,
 static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME)};
 
-#define EXECUTION_ROWS(in)                                                                                            \
-    {OPTION_INT("tp", "tensor-model-parallel-size", in, config.layout.tp, "N", 1, INT_MAX, 1,                         \
-                "tensor-parallel ranks")},                                                                            \
-    {OPTION_INT("pp", "pipeline-model-parallel-size", in, config.layout.pp, "N", 1, INT_MAX, 1, "pipeline stages")},  \
-    {OPTION_STRING("device", NULL, in, config.device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},              \
-    {OPTION_FLAG("bf16", NULL, in, bf16, "bf16 weights and activations, whatever the type in the files")},            \
-    {OPTION_FLAG("fp16", NULL, in, fp16, "fp16 weights and activations, whatever the type in the files")},            \
-    {OPTION_FLAG("tf32", NULL, in, config.tf32, "cuda: use TF32 for matrix products; faster, less accurate")},        \
-    {OPTION_STRING("cuda-library", NULL, in, config.cuda_library, "FILE", NULL,                                       \
-                   "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},                     \
-    {OPTION_INT("threads", NULL, in, config.threads, "N", 0, INT_MAX, 0,                                              \
-                "threads per rank; 0: from the affinity mask and the ranks of the node")},                            \
-    {OPTION_CHOICE("transport", NULL, in, config.transport, transport_names, TRINE_TRANSPORT_AUTO,                    \
-                   "how ranks communicate; see train_gpt --help")},                                                   \
-    {OPTION_DOUBLE("timeout", NULL, in, config.timeout, "SECONDS", 0, INFINITY, 600,                                  \
-                   "abort the job when a rank has waited this long; 0: never")}
+#define EXECUTION_ROWS(in)                                                                                           \
+    {.alias = "tensor-model-parallel-size", OPTION_INT("tp", in, config.layout.tp, "N", 1, INT_MAX, 1,               \
+         "tensor-parallel ranks")},                                                                                  \
+    {.alias = "pipeline-model-parallel-size", OPTION_INT("pp", in, config.layout.pp, "N", 1, INT_MAX, 1,             \
+         "pipeline stages")},                                                                                        \
+    {OPTION_STRING("device", in, config.device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},                   \
+    {OPTION_FLAG("bf16", in, bf16, "bf16 weights and activations, whatever the type in the files")},                 \
+    {OPTION_FLAG("fp16", in, fp16, "fp16 weights and activations, whatever the type in the files")},                 \
+    {OPTION_FLAG("tf32", in, config.tf32, "cuda: use TF32 for matrix products; faster, less accurate")},             \
+    {OPTION_STRING("cuda-library", in, config.cuda_library, "FILE", NULL,                                            \
+         "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},                              \
+    {OPTION_INT("threads", in, config.threads, "N", 0, INT_MAX, 0,                                                   \
+         "threads per rank; 0: from the affinity mask and the ranks of the node")},                                  \
+    {OPTION_CHOICE("transport", in, config.transport, transport_names, TRINE_TRANSPORT_AUTO,                         \
+         "how ranks communicate; see train_gpt --help")},                                                            \
+    {OPTION_DOUBLE("timeout", in, config.timeout, "SECONDS", 0, INFINITY, 600,                                       \
+         "abort the job when a rank has waited this long; 0: never")}
 
 #endif

@@ -40,34 +40,35 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("Task")},
-    {JOINT, OPTION_LIST("text", NULL, settings, text, "FILE",
+    {JOINT, OPTION_LIST("text", settings, text, "FILE",
                         "perplexity and bits per byte of texts; may be given several times, and "
                         "arguments after PATH are further texts")},
-    {JOINT, OPTION_STRING("data", NULL, settings, data, "FILE", NULL,
+    {JOINT, OPTION_STRING("data", settings, data, "FILE", NULL,
                           "perplexity of a token file, or of several (a glob)")},
-    {JOINT, OPTION_STRING("choices", NULL, settings, choices, "FILE", NULL,
+    {JOINT, OPTION_STRING("choices", settings, choices, "FILE", NULL,
                           "accuracy on questions with several endings, a JSON object a line: "
                           "HellaSwag's form")},
-    {OPTION_STRING("tokenizer", NULL, settings, tokenizer, "PATH", NULL,
+    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "tokenizer.json or its folder; default: that of the model's folder; a "
                    "vocabulary of 256 without one is bytes")},
-    {OPTION_INT("seq-length", NULL, settings, config.seq_length, "N", 0, INT_MAX, 0,
+    {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
                 "tokens of a window, at most the model's positions; 0: the model's, but at most "
                 "4096")},
     {JOINT,
-     OPTION_INT("stride", NULL, settings, stride, "N", 0, INT_MAX, 0,
+     OPTION_INT("stride", settings, stride, "N", 0, INT_MAX, 0,
                 "window stride; already scored tokens are not scored again; 0: --seq-length")},
-    {JOINT, OPTION_U64("max-tokens", NULL, settings, max_tokens, "N", 0,
+    {JOINT, OPTION_U64("max-tokens", settings, max_tokens, "N", 0,
                        "evaluate only the first N tokens of texts and token files; 0: all")},
-    {JOINT, OPTION_INT("limit", NULL, settings, limit, "N", 0, INT_MAX, 0,
+    {JOINT, OPTION_INT("limit", settings, limit, "N", 0, INT_MAX, 0,
                        "evaluate only the first N questions; 0: all")},
-    {OPTION_FLAG("json", NULL, settings, json, "print the results as a JSON object")},
+    {OPTION_FLAG("json", settings, json, "print the results as a JSON object")},
     {OPTION_HEADING("Execution")},
-    {OPTION_INT("dp", "data-parallel-size", settings, config.layout.dp, "N", 0, INT_MAX, 0,
+    {OPTION_INT("dp", settings, config.layout.dp, "N", 0, INT_MAX, 0,
                 "replicas of the model, which evaluate different windows or questions; 0: "
-                "ranks / (tp x pp)")},
+                "ranks / (tp x pp)"),
+     .alias = "data-parallel-size"},
     EXECUTION_ROWS(settings),
-    {OPTION_FLAG("help", "h", settings, help, "print this help and exit")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
 #define ROWS (sizeof rows / sizeof *rows)

@@ -100,7 +100,7 @@ static trine_status convert(const settings *s) {
 
 static trine_status run(settings *s, int argc, char **argv) {
     static const option rows[] = {
-        {OPTION_FLAG("help", "h", settings, help, "print this help and exit")}};
+        {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
         .usage = "FROM OUT",

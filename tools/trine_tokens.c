@@ -361,37 +361,37 @@ static trine_status check_settings(const settings *s) {
 static const char *const splits[] = {"auto", "documents", "blocks"}; /* token_split */
 
 static const option rows[] = {
-    {OPTION_STRING("out", NULL, settings, out, "PREFIX", NULL,
+    {OPTION_STRING("out", settings, out, "PREFIX", NULL,
                    "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
                    "without folder and suffix, \"tokens\" for standard input")},
-    {OPTION_DOUBLE("val-fraction", NULL, settings, val_fraction, "X", 0, 1, 0.1,
+    {OPTION_DOUBLE("val-fraction", settings, val_fraction, "X", 0, 1, 0.1,
                    "fraction for validation; 0: no validation file. Of bytes the last ones, as "
                    "benchmarks of bytes and characters have it, so that losses compare; of a "
                    "tokenizer's tokens some from everywhere")},
-    {OPTION_STRING("json-key", NULL, settings, json_key, "KEY", NULL,
+    {OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "
                    "\"text\"")},
-    {OPTION_FLAG("skip-bad", NULL, settings, skip_bad,
+    {OPTION_FLAG("skip-bad", settings, skip_bad,
                  "leave out and count JSON lines without a text, and with a tokenizer inputs with "
                  "a byte of 0, instead of ending with an error")},
-    {OPTION_INT("threads", NULL, settings, threads, "N", 0, 1024, 0,
+    {OPTION_INT("threads", settings, threads, "N", 0, 1024, 0,
                 "threads that encode; 0: one for each usable processor")},
     {OPTION_HEADING("Tokens instead of bytes")},
-    {OPTION_STRING("tokenizer", NULL, settings, tokenizer, "PATH", NULL,
+    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "a tokenizer.json, or a folder that has one or GPT-2's files")},
-    {OPTION_STRING("end-token", NULL, settings, end_token, "TEXT", NULL,
+    {OPTION_STRING("end-token", settings, end_token, "TEXT", NULL,
                    "the token that ends a document; default: the tokenizer's")},
-    {OPTION_FLAG("no-end-token", NULL, settings, no_end_token, "write no such token")},
-    {OPTION_FLAG("no-template", NULL, settings, no_template,
+    {OPTION_FLAG("no-end-token", settings, no_end_token, "write no such token")},
+    {OPTION_FLAG("no-template", settings, no_template,
                  "leave out the tokens that the tokenizer puts around a text")},
-    {OPTION_CHOICE("val-split", NULL, settings, split, splits, SPLIT_AUTO,
+    {OPTION_CHOICE("val-split", settings, split, splits, SPLIT_AUTO,
                    "validation takes whole documents, or blocks of 1024 tokens; auto: blocks for "
                    "fewer than 100 text files, else documents")},
-    {OPTION_INT("shard-tokens", NULL, settings, shard_tokens, "N", 0, INT32_MAX, 0,
+    {OPTION_INT("shard-tokens", settings, shard_tokens, "N", 0, INT32_MAX, 0,
                 "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
                 "tokens need several files")},
     {OPTION_HEADING("Help")},
-    {OPTION_FLAG("help", "h", settings, help, "print this help and exit")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
 static trine_status run(settings *s, int argc, char **argv) {

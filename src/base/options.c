@@ -43,7 +43,7 @@ static bool man_is_wanted, version_is_wanted;
 
 /* Each table with a row "help" has this one, too: no program can lack it. It has no member. */
 static const option version_row = {
-    OPTION_ROW(FLAG, "version", NULL, "print the program's name and version and exit"), .base = -1};
+    OPTION_ROW(FLAG, "version", "print the program's name and version and exit"), .base = -1};
 
 /* ---- Lookup ---- */
 
@@ -445,14 +445,14 @@ static void print_wrapped(FILE *out, const char *text, int column) {
 }
 
 static void print_row(FILE *out, const options *o, const option *row, int column) {
-    char left[512], value[256], help[1024];
+    char left[512], text[OPTION_TEXT], help[1024];
     int used = left_side(row, left, sizeof left);
     fputs(left, out);
     if (used + 2 > column)
         fprintf(out, "\n%*s", column, "");
     else
         fprintf(out, "%*s", column - used, "");
-    options_value(o, row, value, sizeof value);
+    const char *value = options_value(o, row, text);
     if (value[0])
         snprintf(help, sizeof help, "%s (default: %s)", row->help, value);
     else

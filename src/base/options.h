@@ -4,8 +4,8 @@
  *
  *     static const option rows[] = {
  *         {OPTION_HEADING("Model")},
- *         {OPTION_INT("num-layers", NULL, settings, layers, "N", 1, 32000, 12, "transformer layers")},
- *         {OPTION_FLAG("help", "h", settings, help, "print this and exit")},
+ *         {OPTION_INT("num-layers", settings, layers, "N", 1, 32000, 12, "transformer layers")},
+ *         {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
  *     };
  *     settings s;
  *     const options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows, .at = {&s}};
@@ -16,7 +16,8 @@
  * letter is written -x.
  * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
- * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man print.
+ * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man
+ * print.
  * Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
 #define TRINE_BASE_OPTIONS_H
@@ -95,61 +96,61 @@ typedef struct {
 /* The offset of a member, which must be of type `type_`. */
 #define OPTION_AT(type_, in, member) .offset = _Generic(((in *)0)->member, type_: offsetof(in, member))
 /* The same of an enum. */
-#define OPTION_AT_ENUM(in, member)                                                                                     \
+#define OPTION_AT_ENUM(in, member)                                                                                   \
     .offset = _Generic(((in *)0)->member, int: offsetof(in, member), unsigned: offsetof(in, member))
 #define OPTION_WORDS(words_) .words = (words_), .word_count = (int)(sizeof(words_) / sizeof *(words_))
-#define OPTION_ROW(kind_, name_, alias_, help_)                                                                        \
-    .kind = OPTION_KIND_##kind_, .name = (name_), .alias = (alias_), .help = (help_)
+#define OPTION_ROW(kind_, name_, help_)                                                                              \
+    .kind = OPTION_KIND_##kind_, .name = (name_), .help = (help_)
 
 #define OPTION_HEADING(text_) .kind = OPTION_KIND_HEADING, .help = (text_)
-#define OPTION_INT(name_, alias_, in, member, metavar_, min_, max_, initial_, help_)                                   \
-    OPTION_ROW(INT, name_, alias_, help_), OPTION_AT(int, in, member), .metavar = (metavar_), .min = (min_),           \
+#define OPTION_INT(name_, in, member, metavar_, min_, max_, initial_, help_)                                         \
+    OPTION_ROW(INT, name_, help_), OPTION_AT(int, in, member), .metavar = (metavar_), .min = (min_),                 \
     .max = (max_), .initial = (initial_)
 /* Any 64-bit number. */
-#define OPTION_U64(name_, alias_, in, member, metavar_, initial_, help_)                                               \
-    OPTION_ROW(U64, name_, alias_, help_), OPTION_AT(uint64_t, in, member), .metavar = (metavar_), .initial = (initial_)
+#define OPTION_U64(name_, in, member, metavar_, initial_, help_)                                                     \
+    OPTION_ROW(U64, name_, help_), OPTION_AT(uint64_t, in, member), .metavar = (metavar_), .initial = (initial_)
 /* A finite number from min_ to max_; -INFINITY and INFINITY (math.h) mean no bound. The two may be one of the ranges. */
 #define OPTION_DOUBLE(...) OPTION_DOUBLE_OF(__VA_ARGS__)
-#define OPTION_DOUBLE_OF(name_, alias_, in, member, metavar_, min_, max_, initial_, help_)                             \
-    OPTION_ROW(DOUBLE, name_, alias_, help_), OPTION_AT(double, in, member), .metavar = (metavar_), .min = (min_),     \
+#define OPTION_DOUBLE_OF(name_, in, member, metavar_, min_, max_, initial_, help_)                                   \
+    OPTION_ROW(DOUBLE, name_, help_), OPTION_AT(double, in, member), .metavar = (metavar_), .min = (min_),           \
     .max = (max_), .initial = (initial_)
 /* Ranges of what becomes an fp32: in [0, 1), where the complement must not be 0; at least 0; greater than 0. */
 #define OPTION_FRACTION 0, 0x1.fffffefffffffp-1
 #define OPTION_FP32     0, (double)FLT_MAX
 #define OPTION_POSITIVE (double)FLT_MIN, (double)FLT_MAX
 /* A non-empty string. */
-#define OPTION_STRING(name_, alias_, in, member, metavar_, initial_, help_)                                            \
-    OPTION_ROW(STRING, name_, alias_, help_), OPTION_AT(const char *, in, member), .metavar = (metavar_),              \
+#define OPTION_STRING(name_, in, member, metavar_, initial_, help_)                                                  \
+    OPTION_ROW(STRING, name_, help_), OPTION_AT(const char *, in, member), .metavar = (metavar_),                    \
     .text = (initial_)
 /* A string that is one of the words. metavar_: NULL: the help lists them. */
-#define OPTION_WORD(name_, alias_, in, member, words_, metavar_, initial_, help_)                                      \
-    OPTION_ROW(WORD, name_, alias_, help_), OPTION_AT(const char *, in, member), OPTION_WORDS(words_),                 \
+#define OPTION_WORD(name_, in, member, words_, metavar_, initial_, help_)                                            \
+    OPTION_ROW(WORD, name_, help_), OPTION_AT(const char *, in, member), OPTION_WORDS(words_),                       \
     .metavar = (metavar_), .text = (initial_)
 /* Non-empty strings, one for each time that the option is given, at most OPTION_LIST_MOST. */
-#define OPTION_LIST(name_, alias_, in, member, metavar_, help_)                                                        \
-    OPTION_ROW(LIST, name_, alias_, help_), OPTION_AT(option_list, in, member), .metavar = (metavar_)
+#define OPTION_LIST(name_, in, member, metavar_, help_)                                                              \
+    OPTION_ROW(LIST, name_, help_), OPTION_AT(option_list, in, member), .metavar = (metavar_)
 /* A non-empty string, or several words, up to the next one that begins with a dash: positive numbers with other words
  * behind each, "0.7 a_0.bin a_1.bin 0.3 b.bin"; without a number they have the weight 1. They are joined in room_, an
  * array of char: separated by blanks, with a backslash before blanks and backslashes in a word. */
-#define OPTION_BLEND(name_, alias_, in, member, room_in, room_, metavar_, help_)                                       \
-    OPTION_ROW(BLEND, name_, alias_, help_), OPTION_AT(const char *, in, member), .other = offsetof(room_in, room_),   \
+#define OPTION_BLEND(name_, in, member, room_in, room_, metavar_, help_)                                             \
+    OPTION_ROW(BLEND, name_, help_), OPTION_AT(const char *, in, member), .other = offsetof(room_in, room_),         \
     .room = sizeof(((room_in *)0)->room_), .metavar = (metavar_)
 /* Takes no value; sets the member to true. */
-#define OPTION_FLAG(name_, alias_, in, member, help_)                                                                  \
-    OPTION_ROW(FLAG, name_, alias_, help_), OPTION_AT(bool, in, member)
+#define OPTION_FLAG(name_, in, member, help_)                                                                        \
+    OPTION_ROW(FLAG, name_, help_), OPTION_AT(bool, in, member)
 /* A flag with an optional word: `--name`, `--name word` or `--name=word`. word_, an int: 1 + the index of the word. */
-#define OPTION_FLAG_OF(name_, alias_, in, member, words_, word_, help_)                                                \
-    OPTION_FLAG(name_, alias_, in, member, help_), OPTION_WORDS(words_), .other = offsetof(in, word_)
+#define OPTION_FLAG_OF(name_, in, member, words_, word_, help_)                                                      \
+    OPTION_FLAG(name_, in, member, help_), OPTION_WORDS(words_), .other = offsetof(in, word_)
 /* An enum: the index of a word. */
-#define OPTION_CHOICE(name_, alias_, in, member, words_, initial_, help_)                                              \
-    OPTION_ROW(CHOICE, name_, alias_, help_), OPTION_AT_ENUM(in, member), OPTION_WORDS(words_), .initial = (initial_)
+#define OPTION_CHOICE(name_, in, member, words_, initial_, help_)                                                    \
+    OPTION_ROW(CHOICE, name_, help_), OPTION_AT_ENUM(in, member), OPTION_WORDS(words_), .initial = (initial_)
 /* The same, or a file, whose name becomes file_; the enum then has its default. */
-#define OPTION_CHOICE_OR_FILE(name_, alias_, in, member, file_, words_, metavar_, initial_, help_)                     \
-    OPTION_CHOICE(name_, alias_, in, member, words_, initial_, help_), .file = true, .other = offsetof(in, file_),     \
+#define OPTION_CHOICE_OR_FILE(name_, in, member, file_, words_, metavar_, initial_, help_)                           \
+    OPTION_CHOICE(name_, in, member, words_, initial_, help_), .file = true, .other = offsetof(in, file_),           \
     .metavar = (metavar_)
 /* A member of any type; initially zero. */
-#define OPTION_TYPE(name_, alias_, in, member, type_, metavar_, help_)                                                 \
-    OPTION_ROW(TYPE, name_, alias_, help_), .offset = offsetof(in, member), .type = (type_), .metavar = (metavar_)
+#define OPTION_TYPE(name_, in, member, type_, metavar_, help_)                                                       \
+    OPTION_ROW(TYPE, name_, help_), .offset = offsetof(in, member), .type = (type_), .metavar = (metavar_)
 
 #define OPTION_BASES 3
 
@@ -234,8 +235,8 @@ const option *options_row_after(const option *row);
  * equal pages. */
 void options_man(FILE *out, const options *o);
 
-/* The row's value as the help has it; "" if unset. Pure. */
-void options_value(const options *o, const option *row, char *text, size_t size);
+/* The same for the help: "" if unset. Pure. */
+const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]);
 
 /* The job's name from the batch system or else the launcher (SLURM_JOB_ID, PMIX_NAMESPACE); "" if neither
  * is set. Not collective. */

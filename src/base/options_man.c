@@ -99,7 +99,8 @@ static void put_name(FILE *out, const char *name) {
 }
 
 static void put_row(FILE *out, const options *o, const option *row) {
-    char value[256];
+    char text[OPTION_TEXT];
+    const char *value = options_value(o, row, text);
     fputs(".TP\n", out);
     put_name(out, row->name);
     if (row->alias) fputs(", ", out);
@@ -107,7 +108,6 @@ static void put_row(FILE *out, const options *o, const option *row) {
     put_value(out, row);
     fputc('\n', out);
     put_all(out, row->help);
-    options_value(o, row, value, sizeof value);
     if (value[0]) {
         fputs(" (default: ", out);
         put_all(out, value);

@@ -9,7 +9,8 @@
 #include "base/options.h"
 
 void *options_member(const options *o, const option *row) {
-    char *in = row->base < 0 ? NULL : o->at[row->base];
+    bool none = row->kind == OPTION_KIND_HEADING || row->base < 0;
+    char *in = none ? NULL : o->at[row->base];
     return in ? in + row->offset : NULL;
 }
 
@@ -34,6 +35,11 @@ static const char *text_at(const void *at) {
     return *(const char *const *)at;
 }
 
+static bool is_text(const option *row) {
+    return row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
+           row->kind == OPTION_KIND_BLEND;
+}
+
 /* The word of a choice's value; NULL: it has none. */
 static const char *word_at(const option *row, const void *at) {
     int number = int_at(at);
@@ -54,16 +60,13 @@ void options_defaults(const options *o) {
         case OPTION_KIND_INT: *(int *)at = number; break;
         case OPTION_KIND_U64: *(uint64_t *)at = (uint64_t)row->initial; break;
         case OPTION_KIND_DOUBLE: *(double *)at = row->initial; break;
-        case OPTION_KIND_STRING:
-        case OPTION_KIND_WORD:
-        case OPTION_KIND_BLEND: *(const char **)at = row->text; break;
         case OPTION_KIND_LIST: ((option_list *)at)->count = 0; break;
         case OPTION_KIND_FLAG:
             if (row->words) *(int *)options_other(o, row) = 0;
             *(bool *)at = false;
             break;
         case OPTION_KIND_TYPE: *(const void **)at = NULL; break;
-        case OPTION_KIND_HEADING: break;
+        default: *(const char **)at = row->text; break;
         }
     }
 }
@@ -76,15 +79,21 @@ bool options_allows(const option *row, double x) {
     return bounded && x >= row->min && x <= row->max;
 }
 
-/* The row's words, the last but one and the last joined by `last`. */
-static size_t list_words(const option *row, const char *last, char *text, size_t size) {
+#define FILES "a file, whose name has a dot or a slash"
+
+/* "naive, gpipe or 1f1b"; `more`: what else it may be, or "". */
+static void list_words(const option *row, const char *more, char *text, size_t size) {
     size_t used = 0;
-    for (int i = 0; i < row->word_count && used < size; i++) {
-        if (!row->words[i]) continue;
-        const char *separator = !i ? "" : i + 1 < row->word_count ? ", " : last;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", separator, row->words[i]);
+    for (int i = 0; i <= row->word_count && used < size; i++) {
+        const char *word = i < row->word_count ? row->words[i] : more;
+        bool last = *more ? i == row->word_count : i + 1 == row->word_count;
+        if (word && *word)
+            used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                     !i     ? ""
+                                     : last ? " or "
+                                            : ", ",
+                                     word);
     }
-    return used < size ? used : size - 1;
 }
 
 /* "at least 1", "from 1 to 8" or "between 1 and 8"; "" without bounds. */
@@ -117,48 +126,27 @@ static void range_text(const option *row, bool between, char *text, size_t size)
 void options_expected(const option *row, char *text, size_t size) {
     const char *noun = row->kind == OPTION_KIND_DOUBLE ? "a number" : "an integer";
     char range[100];
-    size_t used = 0;
     switch (row->kind) {
     case OPTION_KIND_CHOICE:
-    case OPTION_KIND_WORD:
-        used = list_words(row, row->file ? ", " : " or ", text, size);
-        if (row->file)
-            snprintf(text + used, size - used, " or a file, whose name has a dot or a slash");
-        return;
+    case OPTION_KIND_WORD: list_words(row, row->file ? FILES : "", text, size); return;
     case OPTION_KIND_INT:
     case OPTION_KIND_DOUBLE:
         range_text(row, false, range, sizeof range);
-        const char *link = !*range || *range == 'f' ? " " : *range == 'a' ? " of " : " that is ";
+        const char *link = *range == 'f' ? " " : *range == 'a' ? " of " : " that is ";
         snprintf(text, size, "%s%s%s", noun, *range ? link : "", range);
         return;
-    case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
-    case OPTION_KIND_STRING: snprintf(text, size, "a non-empty string"); return;
     case OPTION_KIND_LIST:
         snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
         return;
+    case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
     case OPTION_KIND_BLEND:
         snprintf(text, size, "one FILE, or weights, each with files behind it");
         return;
-    case OPTION_KIND_TYPE: snprintf(text, size, "a name"); return;
-    case OPTION_KIND_FLAG:
-    case OPTION_KIND_HEADING: break;
+    default: snprintf(text, size, "a non-empty string");
     }
-    snprintf(text, size, "nothing");
 }
 
 /* ---- Values as text -------------------------------------------------------------------------- */
-
-/* The fewest digits that read back as the same number; 600, not 6e+02. */
-static void shortest(double value, char *text, size_t size) {
-    if (value == floor(value) && fabs(value) < 1e6) {
-        c_snprintf(text, size, "%.0f", value);
-        return;
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        c_snprintf(text, size, "%.*g", digits, value);
-        if (c_strtod(text, NULL) == value) return;
-    }
-}
 
 const char *options_text(const options *o, const option *row, char text[OPTION_TEXT]) {
     const void *at = options_member(o, row);
@@ -170,19 +158,13 @@ const char *options_text(const options *o, const option *row, char text[OPTION_T
         snprintf(text, OPTION_TEXT, "%" PRIu64, *(const uint64_t *)at);
         return text;
     case OPTION_KIND_TYPE: return row->type->print(at, text);
-    case OPTION_KIND_STRING:
-    case OPTION_KIND_WORD:
-    case OPTION_KIND_BLEND: return text_at(at) ? text_at(at) : "not given";
-    case OPTION_KIND_CHOICE:
-        word = word_at(row, at);
-        if (word) return word;
-        break;
-    case OPTION_KIND_INT: break;
-    case OPTION_KIND_LIST:
-    case OPTION_KIND_HEADING: return "";
+    case OPTION_KIND_LIST: return "";
+    default: break;
     }
-    snprintf(text, OPTION_TEXT, "%d", int_at(at));
-    return text;
+    if (is_text(row)) return text_at(at) ? text_at(at) : "not given";
+    word = row->kind == OPTION_KIND_CHOICE ? word_at(row, at) : NULL;
+    snprintf(text, OPTION_TEXT, "%d", word ? 0 : int_at(at));
+    return word ? word : text;
 }
 
 bool options_is_absent(const options *o, const option *row) {
@@ -194,26 +176,12 @@ bool options_is_absent(const options *o, const option *row) {
     return value == row->initial;
 }
 
-void options_value(const options *o, const option *row, char *text, size_t size) {
+const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]) {
     const void *at = options_member(o, row);
-    char own[OPTION_TEXT];
-    text[0] = '\0';
-    if (!at) return;
-    switch (row->kind) {
-    case OPTION_KIND_DOUBLE: shortest(*(const double *)at, text, size); break;
-    case OPTION_KIND_FLAG: snprintf(text, size, "%s", *(const bool *)at ? "on" : ""); break;
-    case OPTION_KIND_STRING:
-    case OPTION_KIND_WORD:
-    case OPTION_KIND_BLEND:
-        if (text_at(at)) snprintf(text, size, "%s", text_at(at));
-        break;
-    case OPTION_KIND_INT:
-    case OPTION_KIND_U64:
-    case OPTION_KIND_CHOICE: snprintf(text, size, "%s", options_text(o, row, own)); break;
-    case OPTION_KIND_TYPE: /* their default is empty */
-    case OPTION_KIND_LIST:
-    case OPTION_KIND_HEADING: break;
-    }
+    bool unset = !at || row->kind == OPTION_KIND_TYPE;
+    if (!unset && row->kind == OPTION_KIND_FLAG) unset = !*(const bool *)at;
+    if (!unset && is_text(row)) unset = !text_at(at);
+    return unset ? "" : options_text(o, row, text);
 }
 
 /* ---- What is wrong with a value -------------------------------------------------------------- */
@@ -225,15 +193,8 @@ static bool is_allowed(const option *row, const void *at) {
     case OPTION_KIND_CHOICE: return word_at(row, at) != NULL;
     case OPTION_KIND_WORD:
         return text_at(at) ? options_word(row, text_at(at)) >= 0 : row->text == NULL;
-    case OPTION_KIND_STRING:
-    case OPTION_KIND_BLEND: return !text_at(at) || *text_at(at);
-    case OPTION_KIND_U64:
-    case OPTION_KIND_LIST:
-    case OPTION_KIND_FLAG:
-    case OPTION_KIND_TYPE:
-    case OPTION_KIND_HEADING: break;
+    default: return !is_text(row) || !text_at(at) || *text_at(at);
     }
-    return true;
 }
 
 /* What the value 0 means, as the help says: " (0: never)"; "". */
@@ -245,22 +206,22 @@ static void zero_text(const option *row, char *text, size_t size) {
 
 bool options_fault(const options *o, const option *row, char *text, size_t size) {
     const void *at = options_member(o, row);
-    char value[100], must[300], zero[100] = "";
+    char own[OPTION_TEXT], must[300], zero[100] = "";
     if (!at || is_allowed(row, at)) return false;
-    options_value(o, row, value, sizeof value);
-    if (row->kind == OPTION_KIND_WORD || row->kind == OPTION_KIND_CHOICE) {
-        list_words(row, " or ", must, sizeof must);
-        if (!*value) snprintf(value, sizeof value, "not given");
-    } else if (row->kind == OPTION_KIND_INT || row->kind == OPTION_KIND_DOUBLE) {
-        range_text(row, true, must, sizeof must);
-        zero_text(row, zero, sizeof zero);
-    } else {
+    const char *value = options_text(o, row, own);
+    if (row->words && row->kind != OPTION_KIND_STRING) {
+        list_words(row, "", must, sizeof must);
+    } else if (is_text(row)) {
         snprintf(text, size, "--%s: must not be empty", row->name);
         return true;
+    } else {
+        range_text(row, true, must, sizeof must);
+        zero_text(row, zero, sizeof zero);
+        if (row->kind == OPTION_KIND_DOUBLE && !isfinite(*(const double *)at))
+            snprintf(own, sizeof own, "%g", *(const double *)at);
     }
-    if (!strcmp(must, "at least 0"))
-        snprintf(text, size, "--%s %s: must not be negative%s", row->name, value, zero);
-    else
-        snprintf(text, size, "--%s %s: must be %s%s", row->name, value, must, zero);
+    bool negative = strcmp(must, "at least 0") == 0;
+    snprintf(text, size, "--%s %s: must %s%s%s", row->name, value, negative ? "" : "be ",
+             negative ? "not be negative" : must, zero);
     return true;
 }

@@ -1,4 +1,4 @@
-/* A configuration as JSON, in a checkpoint's manifest: the rows of the options (config/rows.c) that are saved print it,
+/* A configuration as JSON, in a checkpoint's manifest: the rows of the options (config/rows.h) that are saved print it,
  * compare two, and read the sizes of a model.
  *
  * Invariant: options that do not affect the numbers of a run, or that name this machine (paths, timeouts,

@@ -1,4 +1,4 @@
-/* The trainer's options: one table (rows.c) of names, members of the structs of include/trine.h, ranges, defaults, roles
+/* The trainer's options: one table (rows.h) of names, members of the structs of include/trine.h, ranges, defaults, roles
  * and help. The command line (train/cli.c), the settings of checkpoints (ckpt/settings.c), what ranks compare
  * (train/ranks.c) and the check of a configuration (plan/check_config.c) walk over it.
  *

@@ -29,21 +29,21 @@ static const settings defaults = {
 
 static const option rows[] = {
     {OPTION_HEADING("Model")},
-    {OPTION_INT("num-layers", NULL, settings, layers, "N", 1, INT_MAX, 12, "transformer layers")},
+    {OPTION_INT("num-layers", settings, layers, "N", 1, INT_MAX, 12, "transformer layers")},
     {OPTION_HEADING("Parallel")},
-    {OPTION_INT("tp", "tensor-model-parallel-size", settings, tp, "N", 1, 8, 1,
-                "tensor parallel size")},
-    {OPTION_CHOICE("schedule", NULL, settings, schedule, orders, GPIPE, "order of micro-batches")},
-    {OPTION_FLAG("audit", NULL, settings, audit, "compare every collective")},
+    {OPTION_INT("tp", settings, tp, "N", 1, 8, 1, "tensor parallel size"),
+     .alias = "tensor-model-parallel-size"},
+    {OPTION_CHOICE("schedule", settings, schedule, orders, GPIPE, "order of micro-batches")},
+    {OPTION_FLAG("audit", settings, audit, "compare every collective")},
     {OPTION_HEADING("Rest")},
-    {OPTION_INT("any", NULL, settings, any, "N", INT_MIN, INT_MAX, -1, "any number")},
-    {OPTION_U64("seed", "s", settings, seed, "N", 1337, "of all that is random")},
-    {OPTION_DOUBLE("lr", NULL, settings, lr, "X", 0, INFINITY, 6e-4, "learning rate")},
-    {OPTION_DOUBLE("adam-beta1", NULL, settings, beta, "X", 0, 1, 0.9, "decay of the mean")},
-    {OPTION_DOUBLE("free", NULL, settings, free, "X", -INFINITY, INFINITY, 0, "any number")},
-    {OPTION_STRING("data-path", NULL, settings, path, "FILE", NULL, "token file or glob")},
-    {OPTION_STRING("log", NULL, settings, log, "FILE", NULL, "metrics")},
-    {OPTION_FLAG("help", "h", settings, help, "print this and exit")},
+    {OPTION_INT("any", settings, any, "N", INT_MIN, INT_MAX, -1, "any number")},
+    {OPTION_U64("seed", settings, seed, "N", 1337, "of all that is random"), .alias = "s"},
+    {OPTION_DOUBLE("lr", settings, lr, "X", 0, INFINITY, 6e-4, "learning rate")},
+    {OPTION_DOUBLE("adam-beta1", settings, beta, "X", 0, 1, 0.9, "decay of the mean")},
+    {OPTION_DOUBLE("free", settings, free, "X", -INFINITY, INFINITY, 0, "any number")},
+    {OPTION_STRING("data-path", settings, path, "FILE", NULL, "token file or glob")},
+    {OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
+    {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -225,7 +225,7 @@ static void an_int_ends_where_its_type_ends(void **state) {
     (void)state;
     settings s = {.any = 5};
     const option row = {
-        OPTION_INT("any", NULL, settings, any, "N", -INFINITY, INFINITY, 0, "any number")};
+        OPTION_INT("any", settings, any, "N", -INFINITY, INFINITY, 0, "any number")};
     options o = {.program = "program", .rows = &row, .count = 1, .at = {&s}};
     static char *words[] = {"--any=2147483648", "--any=-2147483649", "--any=4294967296"};
     for (int i = 0; i < 3; i++) {
@@ -433,9 +433,10 @@ static void help_writes_round_numbers_out(void **state) {
     const struct {
         double value;
         const char *text;
-    } table[] = {
-        {600, "a (default: 600)\n"}, {1e9, "a (default: 1e+09)\n"}, {1e-8, "a (default: 1e-08)\n"}};
-    const option row = {OPTION_DOUBLE("lr", NULL, settings, lr, "X", 0, INFINITY, 0, "a")};
+    } table[] = {{600, "a (default: 600)\n"},
+                 {1e9, "a (default: 1000000000)\n"},
+                 {1e-8, "a (default: 1e-08)\n"}};
+    const option row = {OPTION_DOUBLE("lr", settings, lr, "X", 0, INFINITY, 0, "a")};
     for (int i = 0; i < 3; i++) {
         settings s = {.lr = table[i].value};
         char *text = help_of(&(options){.program = "p", .rows = &row, .count = 1, .at = {&s}});
@@ -449,11 +450,11 @@ static void help_fits_100_columns(void **state) {
     settings s = {.lr = 0.1 + 0.2, .audit = true}; /* needs 17 digits */
     const option own[] = {
         {OPTION_DOUBLE(
-            "first", NULL, settings, lr, "X", 0, 1, 0,
+            "first", settings, lr, "X", 0, 1, 0,
             "a long story about one number, which goes on and on, over the end of the first "
             "line and of the second one, until all has been said that there is to say of it")},
-        {OPTION_FLAG("flag", NULL, settings, audit, "short")},
-        {OPTION_DOUBLE("last", NULL, settings, lr, "X", 0, 1, 0, "short")},
+        {OPTION_FLAG("flag", settings, audit, "short")},
+        {OPTION_DOUBLE("last", settings, lr, "X", 0, 1, 0, "short")},
     };
     options o = {
         .program = "p",
@@ -518,9 +519,9 @@ typedef struct {
 /* A blend of `count` words in `argv`, with room for 40 characters; */
 static trine_status parse_blend(const char **text, int count, char *const *argv) {
     static blend_struct b;
-    static const option own[] = {{OPTION_BLEND("data-path", NULL, blend_struct, text, blend_struct,
-                                               room, "FILE", "token files")},
-                                 {OPTION_FLAG("flag", "f", blend_struct, flag, "a flag")}};
+    static const option own[] = {
+        {OPTION_BLEND("data-path", blend_struct, text, blend_struct, room, "FILE", "token files")},
+        {OPTION_FLAG("flag", blend_struct, flag, "a flag"), .alias = "f"}};
     const options o = {.program = "program", .rows = own, .count = 2, .at = {&b}};
     memset(b.room, 'x', sizeof b.room);
     b.text = "default";
@@ -590,7 +591,8 @@ typedef struct {
 /* A list has every value, in order, up to its limit; an empty value is none. */
 static void a_list_has_every_value(void **state) {
     (void)state;
-    static const option row = {OPTION_LIST("stop", "s", one_list, stop, "TEXT", "where to end")};
+    static const option row = {OPTION_LIST("stop", one_list, stop, "TEXT", "where to end"),
+                               .alias = "s"};
     one_list all = {.stop = {.count = 0}};
     const option_list *list = &all.stop;
     const options o = {.program = "program", .rows = &row, .count = 1, .at = {&all}};

@@ -75,8 +75,9 @@ static void line_refuses(const option *row, const char *value) {
 
 /* The value in the struct is refused, too, naming option and value. */
 static void check_refuses(const options *o, values *v, const option *row) {
-    char value[100], want[300], text[600];
-    options_value(o, row, value, sizeof value);
+    char own[OPTION_TEXT], want[300], text[600];
+    const char *value = options_text(o, row, own);
+    if (row->kind == OPTION_KIND_DOUBLE && isinf(*(double *)options_member(o, row))) value = "inf";
     snprintf(want, sizeof want, "--%s %s: must ", row->name, value);
     if (row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_BLEND)
         snprintf(want, sizeof want, "--%s: must not be empty", row->name);
