@@ -1,6 +1,6 @@
-/* Options as rows of a constant table. A row holds an option's names, the member that has its value, the value's type,
- * range and default, and what a different value means. The command line, the help, the manual page, defaults, checks of
- * a value and its text in comparisons come from the rows.
+/* Options as rows of a constant table. A row holds an option's names, the member that has its value, the value's
+ * type, range and default, and what a different value means. The command line, the help, the manual page, defaults,
+ * checks of a value and its text in comparisons come from the rows.
  *
  *     static const option rows[] = {
  *         {OPTION_HEADING("Model")},
@@ -82,8 +82,8 @@ typedef struct {
     bool or_zero;             /* 0 is allowed, too */
     double initial;           /* default of a number or choice */
     const char *text;         /* default of a string; NULL: not given */
-    const char *const *words; /* of a choice: by value, NULL where there is no value; of a word: all that it may be; of a
-                                 flag: what may follow it; of a string: what is not a path. NULL: none */
+    const char *const *words; /* of a choice: by value, NULL where there is no value; of a word: all that it may be;
+                                 of a flag: what may follow it; of a string: what is not a path. NULL: none */
     int word_count;
     bool file;                /* of a choice: also the name of a file, which must contain a dot or a slash */
     const option_type *type;
@@ -109,7 +109,8 @@ typedef struct {
 /* Any 64-bit number. */
 #define OPTION_U64(name_, in, member, metavar_, initial_, help_)                                                     \
     OPTION_ROW(U64, name_, help_), OPTION_AT(uint64_t, in, member), .metavar = (metavar_), .initial = (initial_)
-/* A finite number from min_ to max_; -INFINITY and INFINITY (math.h) mean no bound. The two may be one of the ranges. */
+/* A finite number from min_ to max_; -INFINITY and INFINITY (math.h) mean no bound. The two may be one of the ranges
+ * below. */
 #define OPTION_DOUBLE(...) OPTION_DOUBLE_OF(__VA_ARGS__)
 #define OPTION_DOUBLE_OF(name_, in, member, metavar_, min_, max_, initial_, help_)                                   \
     OPTION_ROW(DOUBLE, name_, help_), OPTION_AT(double, in, member), .metavar = (metavar_), .min = (min_),           \
@@ -138,7 +139,7 @@ typedef struct {
 /* Takes no value; sets the member to true. */
 #define OPTION_FLAG(name_, in, member, help_)                                                                        \
     OPTION_ROW(FLAG, name_, help_), OPTION_AT(bool, in, member)
-/* A flag with an optional word: `--name`, `--name word` or `--name=word`. word_, an int: 1 + the index of the word. */
+/* A flag with an optional word: `--name`, `--name word` or `--name=word`. word_, an int: 1 + the word's index. */
 #define OPTION_FLAG_OF(name_, in, member, words_, word_, help_)                                                      \
     OPTION_FLAG(name_, in, member, help_), OPTION_WORDS(words_), .other = offsetof(in, word_)
 /* An enum: the index of a word. */
@@ -148,7 +149,7 @@ typedef struct {
 #define OPTION_CHOICE_OR_FILE(name_, in, member, file_, words_, metavar_, initial_, help_)                           \
     OPTION_CHOICE(name_, in, member, words_, initial_, help_), .file = true, .other = offsetof(in, file_),           \
     .metavar = (metavar_)
-/* A member of any type; initially zero. */
+/* A pointer to any type, initially NULL. */
 #define OPTION_TYPE(name_, in, member, type_, metavar_, help_)                                                       \
     OPTION_ROW(TYPE, name_, help_), .offset = offsetof(in, member), .type = (type_), .metavar = (metavar_)
 
@@ -184,8 +185,8 @@ void options_defaults(const options *o);
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
-/* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true, prints
- * the help with the defaults on standard output instead; that takes precedence over errors.
+/* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
+ * prints the help with the defaults on standard output instead; that takes precedence over errors.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
@@ -196,8 +197,8 @@ trine_status options_check_rules(const options *o, const option_rule *rules, siz
  * nothing. Pure. */
 bool options_fault(const options *o, const option *row, char *text, size_t size);
 
-/* The row's value as text; equal texts are equal values. It may be invalid. The text is valid as long as `text` and the
- * value. Pure. */
+/* The row's value as text; equal texts are equal values. It may be invalid. The text is valid as long as `text` and
+ * the value. Pure. */
 const char *options_text(const options *o, const option *row, char text[OPTION_TEXT]);
 
 /* Whether a row that is `absent` with its default has it. Pure. */

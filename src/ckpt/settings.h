@@ -1,9 +1,9 @@
-/* A configuration as JSON, in a checkpoint's manifest: the rows of the options (config/rows.h) that are saved print it,
- * compare two, and read the sizes of a model.
+/* A configuration as JSON, in a checkpoint's manifest: the rows of the options (config/rows.h) that are saved print
+ * it, compare two, and read the sizes of a model.
  *
  * Invariant: options that do not affect the numbers of a run, or that name this machine (paths, timeouts,
- * threads), are not in it. The layout is there for information only: with another one a run continues with another order
- * of additions. */
+ * threads), are not in it. The layout is there for information only: with a different one a run continues with a
+ * different order of additions. */
 #ifndef TRINE_CKPT_SETTINGS_H
 #define TRINE_CKPT_SETTINGS_H
 

@@ -1,5 +1,5 @@
-/* The trainer's options: one table (rows.h) of names, members of the structs of include/trine.h, ranges, defaults, roles
- * and help. The command line (train/cli.c), the settings of checkpoints (ckpt/settings.c), what ranks compare
+/* The trainer's options: one table (rows.h) of names, members of the structs of include/trine.h, ranges, defaults,
+ * roles and help. The command line (train/cli.c), the settings of checkpoints (ckpt/settings.c), what ranks compare
  * (train/ranks.c) and the check of a configuration (plan/check_config.c) walk over it.
  *
  * A new option is a member in include/trine.h and a row. */

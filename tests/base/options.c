@@ -584,6 +584,117 @@ static void blends_that_are_none(void **state) {
     assert_string_equal(text, "default");
 }
 
+/* ---- Words, types and checks ---- */
+
+typedef struct {
+    order schedule;
+    const char *file, *device, *newest;
+    int *type;
+    int steps;
+    double beta, scale;
+    bool help;
+} kinds;
+
+static int seven = 7;
+
+static trine_status read_type(void *to, const char *text) {
+    CHECK(!strcmp(text, "seven"), TRINE_EINVAL, "unknown type \"%s\"", text);
+    *(int **)to = &seven;
+    return TRINE_OK;
+}
+
+static const char *print_type(const void *at, char text[OPTION_TEXT]) {
+    const int *type = *(int *const *)at;
+    snprintf(text, OPTION_TEXT, "%d", type ? *type : 0);
+    return text;
+}
+
+static const option_type type = {read_type, print_type};
+static const char *const devices[] = {"cpu", NULL, "cuda"}, *const newest[] = {"auto"};
+
+static const option kind_rows[] = {
+    {OPTION_CHOICE_OR_FILE("schedule", kinds, schedule, file, orders, "NAME|FILE", GPIPE, "a")},
+    {OPTION_WORD("device", kinds, device, devices, NULL, "cpu", "b")},
+    {OPTION_WORDS(newest), OPTION_STRING("load", kinds, newest, "PATH", NULL, "c")},
+    {.absent = true, OPTION_TYPE("type", kinds, type, &type, "NAME", "d")},
+    {OPTION_INT("steps", kinds, steps, "N", 0, 10, 3, "steps; 0: all; the rest is dropped")},
+    {OPTION_DOUBLE("beta", kinds, beta, "X", OPTION_FRACTION, 0.5, "e")},
+    {.or_zero = true, OPTION_DOUBLE("scale", kinds, scale, "X", OPTION_POSITIVE, 0, "f; 0: none")},
+    {OPTION_STRING("unseen", kinds, file, "FILE", NULL, NULL)},
+    {OPTION_FLAG("help", kinds, help, "g"), .alias = "h"},
+};
+
+enum { KINDS = sizeof kind_rows / sizeof *kind_rows };
+
+static options kind_table(kinds *k) {
+    options o = {.program = "p", .rows = kind_rows, .count = KINDS, .at = {k}};
+    options_defaults(&o);
+    return o;
+}
+
+static trine_status parse_kinds(kinds *k, int argc, char *const *argv) {
+    options o = kind_table(k);
+    return options_parse(&o, argc, argv);
+}
+
+#define PARSE(...)                                                                                 \
+    parse_kinds(&k, (int)(sizeof((char *[]){"p", __VA_ARGS__}) / sizeof(char *)),                  \
+                (char *[]){"p", __VA_ARGS__})
+
+static void words_files_and_types(void **state) {
+    (void)state;
+    kinds k;
+    OK(PARSE("--schedule", "1f1b", "--device=cuda", "--load", "auto", "--type", "seven"));
+    assert_true(k.schedule == ONE_F_ONE_B && !k.file && k.device == devices[2] && k.type == &seven);
+    OK(PARSE("--schedule", "1f1b", "--schedule", "a.csv"));
+    assert_true(k.schedule == GPIPE); /* its default */
+    assert_string_equal(k.file, "a.csv");
+    OK(PARSE("--schedule=./1f1b", "--schedule", "naive"));
+    assert_true(k.schedule == NAIVE && !k.file && !k.type);
+    REFUSED(
+        PARSE("--schedule", "csv", "--device", "gpu", "--type", "six", "--unseen=x"), TRINE_EINVAL,
+        "4 errors on the command line:\n"
+        "  - --schedule: invalid value \"csv\"; expected naive, gpipe, 1f1b or a file, whose name "
+        "has a dot or a slash\n"
+        "  - --device: invalid value \"gpu\"; expected cpu or cuda\n"
+        "  - --type: unknown type \"six\"\n"
+        "  - unknown option --unseen; see --help");
+    REFUSED(
+        PARSE("--beta", "1", "--scale=-1"), TRINE_EINVAL,
+        "  - --beta: invalid value \"1\"; expected a number that is in [0, 1) in fp32\n"
+        "  - --scale: invalid value \"-1\"; expected a number that is 0 or greater than 0 in fp32");
+}
+
+static void a_value_is_checked_wherever_it_comes_from(void **state) {
+    (void)state;
+    static const struct {
+        size_t row;
+        const char *says;
+    } table[] = {{0, "--schedule 3: must be naive, gpipe or 1f1b"},
+                 {1, "--device gpu: must be cpu or cuda"},
+                 {2, "--load: must not be empty"},
+                 {4, "--steps 11: must be between 0 and 10 (0: all)"},
+                 {5, "--beta nan: must be in [0, 1) in fp32"},
+                 {6, "--scale 1e-50: must be 0 or greater than 0 in fp32 (0: none)"}};
+    kinds k;
+    char text[300];
+    const options o = kind_table(&k);
+    for (size_t i = 0; i < KINDS; i++) assert_false(options_fault(&o, &o.rows[i], text, 300));
+    assert_true(options_is_absent(&o, &o.rows[3]) && options_is_absent(&o, &o.rows[4]));
+    k = (kinds){.schedule = (order)3,
+                .device = "gpu",
+                .newest = "",
+                .type = &seven,
+                .steps = 11,
+                .beta = (double)NAN,
+                .scale = 1e-50};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_true(options_fault(&o, &o.rows[table[i].row], text, sizeof text));
+        assert_string_equal(text, table[i].says);
+    }
+    assert_false(options_is_absent(&o, &o.rows[3]) || options_is_absent(&o, &o.rows[4]));
+}
+
 typedef struct {
     option_list stop;
 } one_list;
@@ -637,6 +748,8 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
+    cmocka_unit_test(words_files_and_types),
+    cmocka_unit_test(a_value_is_checked_wherever_it_comes_from),
     cmocka_unit_test(a_list_has_every_value),
 };
 
