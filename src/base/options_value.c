@@ -218,7 +218,7 @@ bool options_fault(const options *o, const option *row, char *text, size_t size)
         range_text(row, true, must, sizeof must);
         zero_text(row, zero, sizeof zero);
         if (row->kind == OPTION_KIND_DOUBLE && !isfinite(*(const double *)at))
-            snprintf(own, sizeof own, "%g", *(const double *)at);
+            c_snprintf(own, sizeof own, "%g", *(const double *)at);
     }
     bool negative = strcmp(must, "at least 0") == 0;
     snprintf(text, size, "--%s %s: must %s%s%s", row->name, value, negative ? "" : "be ",
