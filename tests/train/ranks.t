@@ -100,9 +100,12 @@ result $? "the threads are not listed"
 RANK_2='' RANK_3="--tp 2"
 job 4 --data-path "$data" --dp 2 --pp 2
 refused "an invalid layout on one rank" "different options:" "  --tp" "    1: ranks 0-2" "    2: rank 3 on"
-RANK_3="--audit --split-backward"
+RANK_3="--audit"
 job 4 --data-path "$data" --dp 4
-refused "flags on one rank" "  --audit" "  --split-backward" "    off: ranks 0-2" "    on: rank 3 on"
+refused "--audit on one rank" "  --audit" "    off: ranks 0-2" "    on: rank 3 on"
+RANK_3="--split-backward"
+job 4 --data-path "$data" --dp 4
+refused "--split-backward on one rank" "different options:" "  --split-backward" "    off: ranks 0-2" "    on: rank 3 on"
 RANK_3="--eval-interval 2"
 job 4 --data-path "$data" --val-data-path "$data" --dp 4
 refused "different validation intervals" "  --eval-interval" "    0: ranks 0-2" "    2: rank 3 on"
