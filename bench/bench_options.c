@@ -29,10 +29,48 @@ trine_status bench_options_preset(trine_model *m, const char *name) {
     return TRINE_OK;
 }
 
+static const option rows[] = {
+    {OPTION_HEADING("What is measured")},
+    {OPTION_STRING("device", bench_options, device_name, "NAME", NULL,
+                   "cpu or cuda; cuda: matmul, kernels and step only")},
+    {OPTION_STRING("cuda-library", bench_options, device.library, "FILE", NULL,
+                   "cuda: the device's shared object; default: in the program's folder")},
+    {OPTION_FLAG("tf32", bench_options, tf32, "cuda: multiply matrices in TF32")},
+    {OPTION_STRING("type", bench_options, type, "NAME", NULL,
+                   "fp32 or bf16; default: on the CPU matmul, kernels and step measure both "
+                   "alternately, on a GPU fp32")},
+    {OPTION_INT("reps", bench_options, reps, "N", 1, BENCH_SAMPLES, 5, "number of measured runs")},
+    {OPTION_INT("threads", bench_options, threads, "N", 0, 4096, 0,
+                "threads of all ranks together; 0: as many as the affinity mask has")},
+    {OPTION_STRING("only", bench_options, only, "NAME", NULL, "measure only the row of that name")},
+    {OPTION_HEADING("Model (default: GPT-2 124M)")},
+    {OPTION_STRING("model", bench_options, preset, "NAME", NULL,
+                   "family and sizes by name, as in train_gpt: gpt2-xl, smollm2-135m, ...")},
+    {OPTION_INT("num-layers", bench_options, model.num_layers, "N", 1, 32000, 12,
+                "transformer blocks")},
+    {OPTION_INT("hidden-size", bench_options, model.hidden_size, "N", 1, INT_MAX, 768, "width")},
+    {OPTION_INT("num-attention-heads", bench_options, model.num_attention_heads, "N", 1, INT_MAX,
+                12, "heads")},
+    {OPTION_INT("seq-length", bench_options, model.seq_length, "N", 0, INT_MAX, 0,
+                "tokens per sample; 0: default of the program")},
+    {OPTION_INT("vocab-size", bench_options, model.vocab_size, "N", 1, INT_MAX, 50257,
+                "vocabulary")},
+    {OPTION_INT("micro-batch-size", bench_options, batch, "N", 0, INT_MAX, 0,
+                "samples; 0: default of the program, in a step on a GPU as many as fit")},
+    {OPTION_INT("micro-batches", bench_options, micros, "N", 0, 1 << 16, 0,
+                "micro-batches of a step over all ranks, with several ranks or a GPU; 0: "
+                "default of the program")},
+    {OPTION_HEADING("Files")},
+    {OPTION_STRING("json", bench_options, json, "FILE", NULL, "write the numbers as JSON")},
+    {OPTION_STRING("dir", bench_options, dir, "DIR", "/tmp", "folder for temporary files")},
+    {OPTION_FLAG("help", bench_options, help, "print this help and exit"), .alias = "h"},
+};
+
+/* Programs change defaults before they parse. */
 bench_options bench_options_default(void) {
-    bench_options k = {.reps = 5, .dir = "/tmp"};
-    trine_status known = bench_options_preset(&k.model, "gpt2");
-    ASSERT(known == TRINE_OK);
+    bench_options k = {.model = {.family = NULL}};
+    const options o = {.rows = rows, .count = sizeof rows / sizeof *rows, .at = {&k}};
+    options_defaults(&o);
     return k;
 }
 
@@ -74,42 +112,11 @@ static trine_status fill_in(bench_options *k) {
 }
 
 trine_status bench_options_parse(bench_options *k, int argc, char **argv, const char *about) {
-    trine_model *m = &k->model;
-    const option rows[] = {
-        OPTION_HEADING("What is measured"),
-        OPTION_STRING("device", NULL, &k->device_name, "NAME",
-                      "cpu or cuda; cuda: matmul, kernels and step only"),
-        OPTION_STRING("cuda-library", NULL, &k->device.library, "FILE",
-                      "cuda: the device's shared object; default: in the program's folder"),
-        OPTION_FLAG("tf32", NULL, &k->tf32, "cuda: multiply matrices in TF32"),
-        OPTION_STRING("type", NULL, &k->type, "NAME",
-                      "fp32 or bf16; default: on the CPU matmul, kernels and step measure both "
-                      "alternately, on a GPU fp32"),
-        OPTION_INT("reps", NULL, &k->reps, "N", 1, BENCH_SAMPLES, "number of measured runs"),
-        OPTION_INT("threads", NULL, &k->threads, "N", 0, 4096,
-                   "threads of all ranks together; 0: as many as the affinity mask has"),
-        OPTION_STRING("only", NULL, &k->only, "NAME", "measure only the row of that name"),
-        OPTION_HEADING("Model (default: GPT-2 124M)"),
-        OPTION_STRING("model", NULL, &k->preset, "NAME",
-                      "family and sizes by name, as in train_gpt: gpt2-xl, smollm2-135m, ..."),
-        OPTION_INT("num-layers", NULL, &m->num_layers, "N", 1, 32000, "transformer blocks"),
-        OPTION_INT("hidden-size", NULL, &m->hidden_size, "N", 1, INT_MAX, "width"),
-        OPTION_INT("num-attention-heads", NULL, &m->num_attention_heads, "N", 1, INT_MAX, "heads"),
-        OPTION_INT("seq-length", NULL, &m->seq_length, "N", 0, INT_MAX,
-                   "tokens per sample; 0: default of the program"),
-        OPTION_INT("vocab-size", NULL, &m->vocab_size, "N", 1, INT_MAX, "vocabulary"),
-        OPTION_INT("micro-batch-size", NULL, &k->batch, "N", 0, INT_MAX,
-                   "samples; 0: default of the program, in a step on a GPU as many as fit"),
-        OPTION_INT("micro-batches", NULL, &k->micros, "N", 0, 1 << 16,
-                   "micro-batches of a step over all ranks, with several ranks or a GPU; 0: "
-                   "default of the program"),
-        OPTION_HEADING("Files"),
-        OPTION_STRING("json", NULL, &k->json, "FILE", "write the numbers as JSON"),
-        OPTION_STRING("dir", NULL, &k->dir, "DIR", "folder for temporary files"),
-        OPTION_FLAG("help", "h", &k->help, "print this help and exit"),
-    };
-    options o = {
-        .program = argv[0], .about = about, .rows = rows, .count = sizeof rows / sizeof *rows};
+    options o = {.program = argv[0],
+                 .about = about,
+                 .rows = rows,
+                 .count = sizeof rows / sizeof *rows,
+                 .at = {k}};
     trine_status status = parse(k, &o, argc, argv);
     if (k->help) options_help(stdout, &o);
     if (status == TRINE_OK) status = fill_in(k);

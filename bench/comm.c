@@ -29,14 +29,11 @@ typedef struct {
     bool plain, apart, keep_heap, help;
 } settings;
 
-static const settings defaults = {
-    .min_text = "4", .max_text = "64M", .factor = 4, .batches = 9, .seconds = 0.1};
-
 static const char *const transports[] = {
 #define TRANSPORT_TEXT(name, text) text,
     TRINE_TRANSPORT_LIST(TRANSPORT_TEXT)
 #undef TRANSPORT_TEXT
-        NULL};
+};
 
 typedef struct {
     const settings *s;
@@ -108,44 +105,47 @@ static trine_status check_settings(settings *s) {
     return check_only(s->only);
 }
 
+static const option rows[] = {
+    {OPTION_STRING("only", settings, only, "NAME,...", NULL,
+                   "measure only these primitives: all-reduce, reduce, reduce-scatter, all-gather, "
+                   "broadcast, scatter, gather, all-to-all, send-recv, barrier; two-halves is an "
+                   "all-reduce as a reduce-scatter and an all-gather")},
+    {OPTION_STRING("min-bytes", settings, min_text, "N", "4", "smallest size, with K, M or G")},
+    {OPTION_STRING("max-bytes", settings, max_text, "N", "64M", "largest size")},
+    {OPTION_INT("factor", settings, factor, "N", 2, 1024, 4, "from one size to the next")},
+    {OPTION_INT("batches", settings, batches, "N", 1, BENCH_SAMPLES, 9,
+                "number of batches; the median is reported")},
+    {OPTION_DOUBLE("seconds", settings, seconds, "S", 0, 3600, 0.1,
+                   "target time of a row for each side; a batch has at least one call")},
+    {OPTION_CHOICE("transport", settings, transport, transports, TRINE_TRANSPORT_AUTO,
+                   "transport of Trine")},
+    {OPTION_FLAG("plain", settings, plain, "measure Trine on memory from malloc, too")},
+    {OPTION_FLAG("apart", settings, apart,
+                 "barrier before every call, outside of its time: no root runs ahead")},
+    {OPTION_FLAG(
+        "keep-heap", settings, keep_heap,
+        "keep freed memory in the process: MPI's best case, whose temporaries may otherwise "
+        "be faulted in at every call")},
+    {OPTION_STRING("json", settings, json, "FILE", NULL, "write the numbers as JSON")},
+    {OPTION_FLAG("help", settings, help, "print this help"), .alias = "h"},
+};
+
 /* Help goes to `out`; NULL: another rank prints it. */
 static trine_status parse(settings *s, int argc, char **argv, FILE *out) {
-    const option rows[] = {
-        OPTION_STRING(
-            "only", NULL, &s->only, "NAME,...",
-            "measure only these primitives: all-reduce, reduce, reduce-scatter, all-gather, "
-            "broadcast, scatter, gather, all-to-all, send-recv, barrier; two-halves is an "
-            "all-reduce as a reduce-scatter and an all-gather"),
-        OPTION_STRING("min-bytes", NULL, &s->min_text, "N", "smallest size, with K, M or G"),
-        OPTION_STRING("max-bytes", NULL, &s->max_text, "N", "largest size"),
-        OPTION_INT("factor", NULL, &s->factor, "N", 2, 1024, "from one size to the next"),
-        OPTION_INT("batches", NULL, &s->batches, "N", 1, BENCH_SAMPLES,
-                   "number of batches; the median is reported"),
-        OPTION_DOUBLE("seconds", NULL, &s->seconds, "S", 0, 3600,
-                      "target time of a row for each side; a batch has at least one call"),
-        OPTION_CHOICE("transport", NULL, &s->transport, transports, "transport of Trine"),
-        OPTION_FLAG("plain", NULL, &s->plain, "measure Trine on memory from malloc, too"),
-        OPTION_FLAG("apart", NULL, &s->apart,
-                    "barrier before every call, outside of its time: no root runs ahead"),
-        OPTION_FLAG(
-            "keep-heap", NULL, &s->keep_heap,
-            "keep freed memory in the process: MPI's best case, whose temporaries may otherwise "
-            "be faulted in at every call"),
-        OPTION_STRING("json", NULL, &s->json, "FILE", "write the numbers as JSON"),
-        OPTION_FLAG("help", "h", &s->help, "print this help"),
-    };
     const options o = {
         .program = "comm",
         .about = "Times every collective and the MPI library's own call. mpirun sets the number of "
                  "ranks: tools/mpirun.sh -np 8 build/bench/comm.",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
+        .at = {s},
     };
+    options_defaults(&o);
     trine_status status = options_parse(&o, argc, argv);
     if (status == TRINE_OK && !s->help) status = check_settings(s);
     if (!s->help) return status_user(status);
     status_clear();
-    *s = defaults;
+    options_defaults(&o);
     if (out) options_help(out, &o);
     s->help = true;
     return TRINE_OK;
@@ -314,7 +314,7 @@ static trine_status prepare(settings *s, trine_world *world, int argc, char **ar
 
 int main(int argc, char **argv) {
     trine_world *world = NULL;
-    settings s = defaults;
+    settings s = {.help = false};
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) trine_abort(world);
     trine_status status = trine_world_agree(world, prepare(&s, world, argc, argv));
     if (status == TRINE_OK && !s.help && bench(world, &s) != TRINE_OK) trine_abort(world);

@@ -248,6 +248,7 @@ typedef struct {
 /* A trainer's command line: the options of the example trainers, with Megatron-LM's names where it
  * has them. They fill the structs and nothing else. */
 typedef struct {
+    const char *model; /* the name of a preset (trine_model_preset); "custom": none */
     bool help, dry_run, explain; /* help: also --version: trine_usage prints what was asked for */
     const char *export_schedule; /* file to write the schedule to (trine_export_schedule); NULL: none */
     int explain_what; /* 0: the programs, 1: the model's lists of layers */

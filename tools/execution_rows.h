@@ -1,5 +1,5 @@
-/* The options of programs that evaluate a model under tp x pp: rows for an array of `option`, with what they need.
- * `config` is a trine_generate_config *, bf16 and fp16 are bool *. */
+/* The options of programs that evaluate a model under tp x pp: rows of a struct `in` that has the members config, a
+ * trine_generate_config, bf16 and fp16. */
 #ifndef TRINE_TOOLS_EXECUTION_ROWS_H
 #define TRINE_TOOLS_EXECUTION_ROWS_H
 
@@ -9,23 +9,27 @@
 #include "base/options.h"
 #include "trine_generate.h"
 
-#define TRANSPORT_NAME(name, text) text,
-static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME) NULL};
+#define JOINT .role = OPTION_JOINT
 
-#define EXECUTION_ROWS(config, bf16, fp16)                                                                            \
-    OPTION_INT("tp", "tensor-model-parallel-size", &(config)->layout.tp, "N", 1, INT_MAX, "tensor-parallel ranks"),   \
-    OPTION_INT("pp", "pipeline-model-parallel-size", &(config)->layout.pp, "N", 1, INT_MAX, "pipeline stages"),       \
-    OPTION_STRING("device", NULL, &(config)->device, "NAME", "cpu, ref (plain loops) or cuda"),                       \
-    OPTION_FLAG("bf16", NULL, bf16, "bf16 weights and activations, whatever the type in the files"),                  \
-    OPTION_FLAG("fp16", NULL, fp16, "fp16 weights and activations, whatever the type in the files"),                  \
-    OPTION_FLAG("tf32", NULL, &(config)->tf32, "cuda: use TF32 for matrix products; faster, less accurate"),          \
-    OPTION_STRING("cuda-library", NULL, &(config)->cuda_library, "FILE",                                              \
-                  "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),                       \
-    OPTION_INT("threads", NULL, &(config)->threads, "N", 0, INT_MAX,                                                  \
-               "threads per rank; 0: from the affinity mask and the ranks of the node"),                              \
-    OPTION_CHOICE("transport", NULL, &(config)->transport, transport_names,                                           \
-                  "how ranks communicate; see train_gpt --help"),                                                     \
-    OPTION_DOUBLE("timeout", NULL, &(config)->timeout, "SECONDS", 0, INFINITY,                                        \
-                  "abort the job when a rank has waited this long; 0: never")
+#define TRANSPORT_NAME(name, text) text,
+static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME)};
+
+#define EXECUTION_ROWS(in)                                                                                           \
+    {.alias = "tensor-model-parallel-size", OPTION_INT("tp", in, config.layout.tp, "N", 1, INT_MAX, 1,               \
+         "tensor-parallel ranks")},                                                                                  \
+    {.alias = "pipeline-model-parallel-size", OPTION_INT("pp", in, config.layout.pp, "N", 1, INT_MAX, 1,             \
+         "pipeline stages")},                                                                                        \
+    {OPTION_STRING("device", in, config.device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},                   \
+    {OPTION_FLAG("bf16", in, bf16, "bf16 weights and activations, whatever the type in the files")},                 \
+    {OPTION_FLAG("fp16", in, fp16, "fp16 weights and activations, whatever the type in the files")},                 \
+    {OPTION_FLAG("tf32", in, config.tf32, "cuda: use TF32 for matrix products; faster, less accurate")},             \
+    {OPTION_STRING("cuda-library", in, config.cuda_library, "FILE", NULL,                                            \
+         "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},                              \
+    {OPTION_INT("threads", in, config.threads, "N", 0, INT_MAX, 0,                                                   \
+         "threads per rank; 0: from the affinity mask and the ranks of the node")},                                  \
+    {OPTION_CHOICE("transport", in, config.transport, transport_names, TRINE_TRANSPORT_AUTO,                         \
+         "how ranks communicate; see train_gpt --help")},                                                            \
+    {OPTION_DOUBLE("timeout", in, config.timeout, "SECONDS", 0, INFINITY, 600,                                       \
+         "abort the job when a rank has waited this long; 0: never")}
 
 #endif

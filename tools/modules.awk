@@ -1,7 +1,8 @@
 # The order of modules, for tools/layers.awk and tools/circles.awk.
 #
 #   train -> plan -> run -> {model -> tp; dp; zero; pp; norm} -> state -> core -> comm -> device -> base
-#   plan, dp -> data -> core;  train -> ckpt -> model;  train, doctor -> profile -> core
+#   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;
+#   train, doctor -> profile -> core
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include, and call, itself and the modules beside it in the table below,
@@ -13,7 +14,8 @@ BEGIN {
     allowed["comm"] = "device base"
     allowed["core"] = "comm device base"
     allowed["data"] = "core base"
-    allowed["ckpt"] = "model core comm device base"
+    allowed["config"] = "model core device base"
+    allowed["ckpt"] = "config model core comm device base"
     allowed["state"] = "core comm device base"
     allowed["tp"] = "state core comm device base"
     allowed["dp"] = "state data core comm device base"
@@ -27,8 +29,8 @@ BEGIN {
     allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
     allowed["profile"] = "core comm device base"
     allowed["doctor"] = "profile core comm device base"
-    allowed["plan"] = "run model tp dp zero pp state data core comm device base"
-    allowed["train"] = "tokenizer plan profile run model tp dp zero pp norm state data ckpt core comm device base"
+    allowed["plan"] = "config run model tp dp zero pp state data core comm device base"
+    allowed["train"] = "config tokenizer plan profile run model tp dp zero pp norm state data ckpt core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")
         for (i = 1; i <= count; i++) may[module, names[i]] = 1

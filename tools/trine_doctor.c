@@ -25,32 +25,30 @@ typedef struct {
     bool verbose, help;
 } settings;
 
-static settings default_settings(void) {
-    return (settings){.device = "cpu", .seconds = 0.25, .timeout = 60};
-}
+static const option rows[] = {
+    {OPTION_HEADING("What training will use")},
+    {OPTION_STRING("device", settings, device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},
+    {OPTION_STRING("cuda-library", settings, library, "FILE", NULL,
+                   "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
+    {OPTION_DOUBLE("windows", settings, windows, "MIB", 0, 1e9, 0,
+                   "shared windows per rank, which train_gpt --dry-run prints; 0: unknown")},
+    {OPTION_DOUBLE("memory", settings, memory, "MIB", 0, 1e9, 0,
+                   "total memory per rank; 0: unknown")},
+    {OPTION_INT("ranks-per-node", settings, ranks_per_node, "N", 0, INT_MAX, 0,
+                "consecutive ranks that count as a node; 0: as detected by MPI")},
+    {OPTION_HEADING("Measurement")},
+    {OPTION_DOUBLE("seconds", settings, seconds, "SECONDS", 0.01, 60, 0.25,
+                   "duration of one measurement; below 0.2 a shared core may go unnoticed")},
+    {OPTION_DOUBLE("timeout", settings, timeout, "SECONDS", 0, INFINITY, 60,
+                   "abort the job when a rank has waited this long; 0: never")},
+    {OPTION_FLAG("verbose", settings, verbose,
+                 "print a line for each rank, however many there are"),
+     .alias = "v"},
+    {OPTION_STRING("json", settings, json, "FILE", NULL, "write the report as one line of JSON")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
 
 static trine_status parse(settings *s, int argc, char **argv) {
-    const option rows[] = {
-        OPTION_HEADING("What training will use"),
-        OPTION_STRING("device", NULL, &s->device, "NAME", "cpu, ref (plain loops) or cuda"),
-        OPTION_STRING("cuda-library", NULL, &s->library, "FILE",
-                      "cuda: path of libtrine_cuda.so; otherwise searched for beside the program"),
-        OPTION_DOUBLE("windows", NULL, &s->windows, "MIB", 0, 1e9,
-                      "shared windows per rank, which train_gpt --dry-run prints; 0: unknown"),
-        OPTION_DOUBLE("memory", NULL, &s->memory, "MIB", 0, 1e9,
-                      "total memory per rank; 0: unknown"),
-        OPTION_INT("ranks-per-node", NULL, &s->ranks_per_node, "N", 0, INT_MAX,
-                   "consecutive ranks that count as a node; 0: as detected by MPI"),
-        OPTION_HEADING("Measurement"),
-        OPTION_DOUBLE("seconds", NULL, &s->seconds, "SECONDS", 0.01, 60,
-                      "duration of one measurement; below 0.2 a shared core may go unnoticed"),
-        OPTION_DOUBLE("timeout", NULL, &s->timeout, "SECONDS", 0, INFINITY,
-                      "abort the job when a rank has waited this long; 0: never"),
-        OPTION_FLAG("verbose", "v", &s->verbose,
-                    "print a line for each rank, however many there are"),
-        OPTION_STRING("json", NULL, &s->json, "FILE", "write the report as one line of JSON"),
-        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
-    };
     const options o = {
         .program = "trine-doctor",
         .about = "Examine the nodes of a job before training: start it under mpirun exactly as "
@@ -58,14 +56,9 @@ static trine_status parse(settings *s, int argc, char **argv) {
                  "training cannot start.",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
+        .at = {s},
     };
-    trine_status status = options_parse(&o, argc, argv);
-    if (!s->help) return status;
-    status_clear(); /* --help takes precedence over other errors */
-    *s = default_settings();
-    options_help(stdout, &o);
-    s->help = true;
-    return TRINE_OK;
+    return options_read(&o, argc, argv);
 }
 
 static trine_status settle(const settings *s, doctor_options *o, bool writes) {
@@ -91,7 +84,7 @@ static trine_status run(trine_world *world, const settings *s, bool *starts) {
 
 int main(int argc, char **argv) {
     output_limits_are_errors();
-    settings s = default_settings();
+    settings s = {.help = false};
     trine_world *world;
     bool starts = false;
     trine_status status =

@@ -36,58 +36,55 @@ typedef struct {
     bool bf16, fp16, json, help;
 } settings;
 
-static settings default_settings(void) {
-    settings s = {.config = trine_generate_config_default()};
-    s.config.layout.dp = 0;
-    return s;
-}
-
 /* ---- The command line ---- */
 
-#define ROWS 25
+static const option rows[] = {
+    {OPTION_HEADING("Task")},
+    {JOINT, OPTION_LIST("text", settings, text, "FILE",
+                        "perplexity and bits per byte of texts; may be given several times, and "
+                        "arguments after PATH are further texts")},
+    {JOINT, OPTION_STRING("data", settings, data, "FILE", NULL,
+                          "perplexity of a token file, or of several (a glob)")},
+    {JOINT, OPTION_STRING("choices", settings, choices, "FILE", NULL,
+                          "accuracy on questions with several endings, a JSON object a line: "
+                          "HellaSwag's form")},
+    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                   "tokenizer.json or its folder; default: that of the model's folder; a "
+                   "vocabulary of 256 without one is bytes")},
+    {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
+                "tokens of a window, at most the model's positions; 0: the model's, but at most "
+                "4096")},
+    {JOINT,
+     OPTION_INT("stride", settings, stride, "N", 0, INT_MAX, 0,
+                "window stride; already scored tokens are not scored again; 0: --seq-length")},
+    {JOINT, OPTION_U64("max-tokens", settings, max_tokens, "N", 0,
+                       "evaluate only the first N tokens of texts and token files; 0: all")},
+    {JOINT, OPTION_INT("limit", settings, limit, "N", 0, INT_MAX, 0,
+                       "evaluate only the first N questions; 0: all")},
+    {OPTION_FLAG("json", settings, json, "print the results as a JSON object")},
+    {OPTION_HEADING("Execution")},
+    {OPTION_INT("dp", settings, config.layout.dp, "N", 0, INT_MAX, 0,
+                "replicas of the model, which evaluate different windows or questions; 0: "
+                "ranks / (tp x pp)"),
+     .alias = "data-parallel-size"},
+    EXECUTION_ROWS(settings),
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
 
-static size_t task_rows(option *rows, settings *s) {
-    const option own[] = {
-        OPTION_HEADING("Task"),
-        OPTION_LIST("text", NULL, &s->text, "FILE",
-                    "perplexity and bits per byte of texts; may be given several times, and "
-                    "arguments after PATH are further texts"),
-        OPTION_STRING("data", NULL, &s->data, "FILE",
-                      "perplexity of a token file, or of several (a glob)"),
-        OPTION_STRING("choices", NULL, &s->choices, "FILE",
-                      "accuracy on questions with several endings, a JSON object a line: "
-                      "HellaSwag's form"),
-        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
-                      "tokenizer.json or its folder; default: that of the model's folder; a "
-                      "vocabulary of 256 without one is bytes"),
-        OPTION_INT("seq-length", NULL, &s->config.seq_length, "N", 0, INT_MAX,
-                   "tokens of a window, at most the model's positions; 0: the model's, but at most "
-                   "4096"),
-        OPTION_INT("stride", NULL, &s->stride, "N", 0, INT_MAX,
-                   "tokens from the begin of a window to the next; with fewer than --seq-length "
-                   "only tokens that no earlier window has count; 0: --seq-length"),
-        OPTION_U64("max-tokens", NULL, &s->max_tokens, "N",
-                   "evaluate only the first N tokens of texts and token files; 0: all"),
-        OPTION_INT("limit", NULL, &s->limit, "N", 0, INT_MAX,
-                   "evaluate only the first N questions; 0: all"),
-        OPTION_FLAG("json", NULL, &s->json, "print the results as a JSON object"),
-    };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
-}
+#define ROWS (sizeof rows / sizeof *rows)
 
-static size_t run_rows(option *rows, settings *s) {
-    trine_generate_config *c = &s->config;
-    const option own[] = {
-        OPTION_HEADING("Execution"),
-        OPTION_INT("dp", "data-parallel-size", &c->layout.dp, "N", 0, INT_MAX,
-                   "replicas of the model, which evaluate different windows or questions; 0: "
-                   "ranks / (tp x pp)"),
-        EXECUTION_ROWS(c, &s->bf16, &s->fp16),
-        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
+static options make_table(const settings *s) {
+    return (options){
+        .program = "trine-eval",
+        .usage = "PATH --text FILE... | --data FILE | --choices FILE [options]",
+        .about = "Evaluate the model at PATH: a checkpoint, a folder of checkpoints (the newest "
+                 "complete one), or a Hugging Face folder. Runs alone, or under mpirun with dp x "
+                 "tp x pp ranks.",
+        .summary = "perplexity of texts, and accuracy of choices, under a model",
+        .rows = rows,
+        .count = ROWS,
+        .at = {(void *)(uintptr_t)s},
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
 }
 
 /* The files of --text and those after PATH. */
@@ -122,34 +119,13 @@ static trine_status check_settings(settings *s, const options *o, const char **a
 
 static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
     int count = 0;
-    option rows[ROWS];
     bool given[ROWS] = {false};
-    size_t used = task_rows(rows, s);
-    used += run_rows(rows + used, s);
-    ASSERT(used <= ROWS);
-    const options o = {
-        .program = "trine-eval",
-        .usage = "PATH --text FILE... | --data FILE | --choices FILE [options]",
-        .about = "Evaluate the model at PATH: a checkpoint, a folder of checkpoints (the newest "
-                 "complete one), or a Hugging Face folder. Runs alone, or under mpirun with dp x "
-                 "tp x pp ranks.",
-        .summary = "perplexity of texts, and accuracy of choices, under a model",
-        .rows = rows,
-        .count = used,
-        .arguments = arguments,
-        .argument_count = &count,
-        .given = given,
-    };
-    trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* --help takes precedence over other errors */
-        status_clear();
-        *s = default_settings();
-        options_help(stdout, &o);
-        s->help = true;
-        return TRINE_OK;
-    }
-    TRY(status);
-    return check_settings(s, &o, arguments, count);
+    options o = make_table(s);
+    o.arguments = arguments;
+    o.argument_count = &count;
+    o.given = given;
+    TRY(options_read(&o, argc, argv));
+    return s->help ? TRINE_OK : check_settings(s, &o, arguments, count);
 }
 
 /* ---- What is evaluated ---- */
@@ -165,8 +141,8 @@ static trine_status check_maker(const settings *s, const tokens *data, const cha
     if (codec_open(&c, &from) != TRINE_OK) return status_clear(), TRINE_OK;
     bool same = !c.tok || codec_hash(&c) == maker;
     codec_close(&c);
-    CHECK(same, TRINE_EDATA, "%s: its tokens were made by another tokenizer than that of %s",
-          s->data, s->path);
+    CHECK(same, TRINE_EDATA, "%s was tokenized with a different tokenizer than %s", s->data,
+          s->path);
     return TRINE_OK;
 }
 
@@ -409,39 +385,15 @@ static trine_status evaluate_inputs(const settings *s, trine_generator *g, const
     return status;
 }
 
-/* What all ranks must be given alike. */
-static trine_status list_choices(alike_list *list, const settings *s) {
-    char most[24];
-    snprintf(most, sizeof most, "%llu", (unsigned long long)s->max_tokens);
-    TRY(alike_begin(list, 6));
-    alike_text(list, "text", s->text.count ? s->text.texts[0] : "not given");
-    alike_text(list, "data", s->data ? s->data : "not given");
-    alike_text(list, "choices", s->choices ? s->choices : "not given");
-    alike_text(list, "max-tokens", most);
-    alike_number(list, "stride", s->stride);
-    alike_number(list, "limit", s->limit);
-    return TRINE_OK;
-}
-
-/* Collective over: world. */
-static trine_status agree_choices(trine_world *world, const settings *s) {
-    alike_list list;
-    trine_status status = trine_world_agree(world, list_choices(&list, s));
-    if (status == TRINE_OK)
-        status =
-            alike_agree(world, &list, "the ranks of this job were started with different options");
-    alike_end(&list);
-    return status;
-}
-
 static trine_status run(trine_world *world, settings *s) {
     trine_generator *g;
     eval_inputs m = {.ids = {0}};
     tokens *data = NULL;
+    const options o = make_table(s);
     trine_layout *l = &s->config.layout;
     int64_t ranks = (int64_t)l->tp * l->pp, replicas = trine_world_size(world) / ranks;
     if (!l->dp) l->dp = replicas > 1 ? (int)replicas : 1;
-    TRY(agree_choices(world, s));
+    TRY(alike_agree_options(world, &o));
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
     trine_status status = load(&m, &data, s, g);
     if (status == TRINE_OK) status = evaluate_inputs(s, g, &m, data);
@@ -453,7 +405,7 @@ static trine_status run(trine_world *world, settings *s) {
 
 int main(int argc, char **argv) {
     output_limits_are_errors();
-    settings s = default_settings();
+    settings s = {.config = trine_generate_config_default()};
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
     trine_status status =

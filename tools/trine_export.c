@@ -99,7 +99,8 @@ static trine_status convert(const settings *s) {
 }
 
 static trine_status run(settings *s, int argc, char **argv) {
-    const option rows[] = {OPTION_FLAG("help", "h", &s->help, "print this help and exit")};
+    static const option rows[] = {
+        {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
         .usage = "FROM OUT",
@@ -109,17 +110,12 @@ static trine_status run(settings *s, int argc, char **argv) {
         .summary = "export a Trine checkpoint as a Hugging Face folder",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
+        .at = {s},
         .arguments = s->folders,
         .argument_count = &s->count,
     };
-    trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* --help takes precedence over other errors */
-        status_clear();
-        s->help = false; /* its default */
-        options_help(stdout, &o);
-        return TRINE_OK;
-    }
-    TRY(status);
+    TRY(options_read(&o, argc, argv));
+    if (s->help) return TRINE_OK;
     CHECK(s->count == 2, TRINE_EINVAL, "expected two folders, FROM and OUT, got %d (see --help)",
           s->count);
     return convert(s);

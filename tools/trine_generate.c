@@ -38,70 +38,68 @@ typedef struct {
     bool bf16, fp16, help, chat, ignore_eos;
 } settings;
 
-static settings default_settings(void) {
-    return (settings){
-        .tokens = 100,
-        .sampling = {.temperature = 1.0, .seed = 1, .top_p = 1, .repetition_penalty = 1},
-        .config = trine_generate_config_default()};
-}
-
 /* ---- The command line ---- */
 
-#define ROWS 30
+static const option rows[] = {
+    {OPTION_HEADING("Text")},
+    {JOINT, OPTION_STRING("prompt", settings, prompt, "TEXT", NULL,
+                          "the text to continue; default without --ids and --chat: a newline")},
+    {JOINT, OPTION_STRING("ids", settings, ids, "\"N N ...\"", NULL,
+                          "the tokens to continue, for any vocabulary; the output is ids, too")},
+    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                   "tokenizer.json or its folder; default: that of the model's folder; a "
+                   "vocabulary of 256 without one is bytes")},
+    {JOINT,
+     OPTION_FLAG("chat", settings, chat,
+                 "--prompt is a user's message, and the answer is printed; without --prompt each "
+                 "line of the input is the next message of a conversation")},
+    {JOINT, OPTION_STRING("system", settings, system, "TEXT", NULL,
+                          "--chat: the system message; default: the chat template's")},
+    {JOINT, OPTION_INT("tokens", settings, tokens, "N", 0, INT_MAX, 100,
+                       "most tokens to generate; a text that exceeds the sequence length is cut to "
+                       "its last half each time")},
+    {JOINT, OPTION_FLAG("ignore-eos", settings, ignore_eos,
+                        "continue after the tokenizer's end token, up to --tokens")},
+    {JOINT, OPTION_LIST("stop", settings, stop, "TEXT",
+                        "end before this text; may be given several times")},
+    {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
+                "most tokens of a text, at most the model's positions: memory grows with N; 0: "
+                "the model's, but at most 4096")},
+    {JOINT, OPTION_DOUBLE("temperature", settings, sampling.temperature, "X", 0, INFINITY, 1,
+                          "divide the logits by X; 0: always the most likely token")},
+    {JOINT, OPTION_INT("top-k", settings, sampling.top_k, "K", 0, INT_MAX, 0,
+                       "sample from the K most likely tokens; 0: from all")},
+    {JOINT,
+     OPTION_DOUBLE("top-p", settings, sampling.top_p, "X", 0, 1, 1,
+                   "sample from the smallest set of the most likely tokens whose probability "
+                   "reaches X; 1: from all")},
+    {JOINT,
+     OPTION_DOUBLE("repetition-penalty", settings, sampling.repetition_penalty, "X", 0, INFINITY, 1,
+                   "divide positive logits of the text's tokens by X, multiply negative ones; "
+                   "1: none")},
+    {JOINT, OPTION_U64("seed", settings, sampling.seed, "N", 1, "random seed of the sampling")},
+    {OPTION_HEADING("Execution")},
+    EXECUTION_ROWS(settings),
+    {OPTION_FLAG("no-cache", settings, config.no_cache,
+                 "evaluate all tokens again for each new one: slower, for comparison")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
 
-static size_t text_rows(option *rows, settings *s) {
-    const option own[] = {
-        OPTION_HEADING("Text"),
-        OPTION_STRING("prompt", NULL, &s->prompt, "TEXT",
-                      "the text to continue; default without --ids and --chat: a newline"),
-        OPTION_STRING("ids", NULL, &s->ids, "\"N N ...\"",
-                      "the tokens to continue, for any vocabulary; the output is ids, too"),
-        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
-                      "tokenizer.json or its folder; default: that of the model's folder; a "
-                      "vocabulary of 256 without one is bytes"),
-        OPTION_FLAG(
-            "chat", NULL, &s->chat,
-            "--prompt is a user's message, and the answer is printed; without --prompt each "
-            "line of the input is the next message of a conversation"),
-        OPTION_STRING("system", NULL, &s->system, "TEXT",
-                      "--chat: the system message; default: the chat template's"),
-        OPTION_INT("tokens", NULL, &s->tokens, "N", 0, INT_MAX,
-                   "most tokens to generate; a text that exceeds the sequence length is cut to "
-                   "its last half each time"),
-        OPTION_FLAG("ignore-eos", NULL, &s->ignore_eos,
-                    "continue after the tokenizer's end token, up to --tokens"),
-        OPTION_LIST("stop", NULL, &s->stop, "TEXT",
-                    "end before this text; may be given several times"),
-        OPTION_INT("seq-length", NULL, &s->config.seq_length, "N", 0, INT_MAX,
-                   "most tokens of a text, at most the model's positions: memory grows with N; 0: "
-                   "the model's, but at most 4096"),
-        OPTION_DOUBLE("temperature", NULL, &s->sampling.temperature, "X", 0, INFINITY,
-                      "divide the logits by X; 0: always the most likely token"),
-        OPTION_INT("top-k", NULL, &s->sampling.top_k, "K", 0, INT_MAX,
-                   "sample from the K most likely tokens; 0: from all"),
-        OPTION_DOUBLE("top-p", NULL, &s->sampling.top_p, "X", 0, 1,
-                      "sample from the smallest set of the most likely tokens whose probability "
-                      "reaches X; 1: from all"),
-        OPTION_DOUBLE("repetition-penalty", NULL, &s->sampling.repetition_penalty, "X", 0, INFINITY,
-                      "divide positive logits of the text's tokens by X, multiply negative ones; "
-                      "1: none"),
-        OPTION_U64("seed", NULL, &s->sampling.seed, "N", "random seed of the sampling"),
-    };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
-}
+#define ROWS (sizeof rows / sizeof *rows)
 
-static size_t run_rows(option *rows, settings *s) {
-    trine_generate_config *c = &s->config;
-    const option own[] = {
-        OPTION_HEADING("Execution"),
-        EXECUTION_ROWS(c, &s->bf16, &s->fp16),
-        OPTION_FLAG("no-cache", NULL, &c->no_cache,
-                    "evaluate all tokens again for each new one: slower, for comparison"),
-        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
+static options make_table(const settings *s) {
+    return (options){
+        .program = "trine-generate",
+        .usage = "PATH [options]",
+        .about = "Generate text with the model at PATH: a checkpoint, a folder of checkpoints "
+                 "(the newest complete one), or a Hugging Face folder. Runs alone, or under "
+                 "mpirun with tp x pp ranks.",
+        .summary =
+            "generate text with a model that Trine has trained, or with a Hugging Face folder",
+        .rows = rows,
+        .count = ROWS,
+        .at = {(void *)(uintptr_t)s},
     };
-    memcpy(rows, own, sizeof own);
-    return sizeof own / sizeof *own;
 }
 
 #define DRAWS "requires a --temperature above 0; at 0 the most likely token is taken"
@@ -129,34 +127,13 @@ static trine_status check_settings(settings *s, const options *o, int arguments)
 
 static trine_status parse(settings *s, int argc, char **argv, const char **arguments) {
     int count = 0;
-    option rows[ROWS];
     bool given[ROWS] = {false};
-    size_t used = text_rows(rows, s);
-    used += run_rows(rows + used, s);
-    ASSERT(used <= ROWS);
-    const options o = {
-        .program = "trine-generate",
-        .usage = "PATH [options]",
-        .about = "Generate text with the model at PATH: a checkpoint, a folder of checkpoints "
-                 "(the newest complete one), or a Hugging Face folder. Runs alone, or under "
-                 "mpirun with tp x pp ranks.",
-        .summary =
-            "generate text with a model that Trine has trained, or with a Hugging Face folder",
-        .rows = rows,
-        .count = used,
-        .arguments = arguments,
-        .argument_count = &count,
-        .given = given,
-    };
-    trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* --help takes precedence over other errors */
-        status_clear();
-        *s = default_settings();
-        options_help(stdout, &o);
-        s->help = true;
-        return TRINE_OK;
-    }
-    TRY(status);
+    options o = make_table(s);
+    o.arguments = arguments;
+    o.argument_count = &count;
+    o.given = given;
+    TRY(options_read(&o, argc, argv));
+    if (s->help) return TRINE_OK;
     TRY(check_settings(s, &o, count));
     s->path = arguments[0];
     return TRINE_OK;
@@ -413,38 +390,6 @@ static trine_status prepare(speech *t, token_list *prompt) {
     return check_prompt(prompt, t->g);
 }
 
-/* Options that each rank evaluates alone and that must be equal on all ranks. */
-static trine_status list_choices(alike_list *list, const settings *s) {
-    TRY(alike_begin(list, 12 + OPTION_LIST_MOST));
-    alike_text(list, "prompt", s->prompt ? s->prompt : "not given");
-    alike_text(list, "ids", s->ids ? s->ids : "not given");
-    alike_number(list, "tokens", s->tokens);
-    alike_number(list, "temperature", s->sampling.temperature);
-    alike_number(list, "top-k", s->sampling.top_k);
-    char seed[24];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->sampling.seed);
-    alike_text(list, "seed", seed);
-    alike_number(list, "top-p", s->sampling.top_p);
-    alike_number(list, "repetition-penalty", s->sampling.repetition_penalty);
-    alike_text(list, "system", s->system ? s->system : "not given");
-    alike_flag(list, "chat", s->chat);
-    alike_flag(list, "ignore-eos", s->ignore_eos);
-    for (size_t i = 0; i < OPTION_LIST_MOST; i++)
-        alike_text(list, "stop", i < s->stop.count ? s->stop.texts[i] : "not given");
-    return TRINE_OK;
-}
-
-/* Collective over: world. */
-static trine_status agree_choices(trine_world *world, const settings *s) {
-    alike_list list;
-    trine_status status = trine_world_agree(world, list_choices(&list, s));
-    if (status == TRINE_OK)
-        status =
-            alike_agree(world, &list, "the ranks of this job were started with different options");
-    alike_end(&list);
-    return status;
-}
-
 /* Ranks with different tokenizers would end in different places. Collective over: world. */
 static trine_status agree_tokenizer(trine_world *world, const speech *t) {
     alike_list list;
@@ -463,8 +408,9 @@ static trine_status agree_tokenizer(trine_world *world, const speech *t) {
 static trine_status run(trine_world *world, const settings *s) {
     speech t = {.s = s, .writes = trine_world_rank(world) == 0};
     token_list prompt = {0};
+    const options o = make_table(s);
     t.stop = (stop_text){.texts = s->stop.texts, .count = s->stop.count};
-    TRY(agree_choices(world, s));
+    TRY(alike_agree_options(world, &o));
     TRY(trine_generator_create(&t.g, world, s->path, &s->config, stderr));
     trine_status status = trine_world_agree(world, status_user(prepare(&t, &prompt)));
     if (status == TRINE_OK) status = agree_tokenizer(world, &t);
@@ -480,7 +426,7 @@ static trine_status run(trine_world *world, const settings *s) {
 
 int main(int argc, char **argv) {
     output_limits_are_errors();
-    settings s = default_settings();
+    settings s = {.config = trine_generate_config_default()};
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
     trine_status status =

@@ -358,52 +358,43 @@ static trine_status check_settings(const settings *s) {
     return TRINE_OK;
 }
 
-/* Prints the help with the defaults instead of the values given. */
-static void print_help(settings *s, const options *o) {
-    status_clear();
-    *s = (settings){.val_fraction = 0.1, .files = s->files};
-    options_help(stdout, o);
-}
+static const char *const splits[] = {"auto", "documents", "blocks"}; /* token_split */
 
-static const char *const splits[] = {"auto", "documents", "blocks", NULL}; /* token_split */
+static const option rows[] = {
+    {OPTION_STRING("out", settings, out, "PREFIX", NULL,
+                   "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
+                   "without folder and suffix, \"tokens\" for standard input")},
+    {OPTION_DOUBLE("val-fraction", settings, val_fraction, "X", 0, 1, 0.1,
+                   "fraction for validation; 0: no validation file. Of bytes the last ones, as "
+                   "benchmarks of bytes and characters have it, so that losses compare; of a "
+                   "tokenizer's tokens some from everywhere")},
+    {OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
+                   "all inputs are JSON lines, whatever their names; KEY has the text; default: "
+                   "\"text\"")},
+    {OPTION_FLAG("skip-bad", settings, skip_bad,
+                 "leave out and count JSON lines without a text, and with a tokenizer inputs with "
+                 "a byte of 0, instead of ending with an error")},
+    {OPTION_INT("threads", settings, threads, "N", 0, 1024, 0,
+                "threads that encode; 0: one for each usable processor")},
+    {OPTION_HEADING("Tokens instead of bytes")},
+    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                   "a tokenizer.json, or a folder that has one or GPT-2's files")},
+    {OPTION_STRING("end-token", settings, end_token, "TEXT", NULL,
+                   "the token that ends a document; default: the tokenizer's")},
+    {OPTION_FLAG("no-end-token", settings, no_end_token, "write no such token")},
+    {OPTION_FLAG("no-template", settings, no_template,
+                 "leave out the tokens that the tokenizer puts around a text")},
+    {OPTION_CHOICE("val-split", settings, split, splits, SPLIT_AUTO,
+                   "validation takes whole documents, or blocks of 1024 tokens; auto: blocks for "
+                   "fewer than 100 text files, else documents")},
+    {OPTION_INT("shard-tokens", settings, shard_tokens, "N", 0, INT32_MAX, 0,
+                "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
+                "tokens need several files")},
+    {OPTION_HEADING("Help")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
 
 static trine_status run(settings *s, int argc, char **argv) {
-    const option rows[] = {
-        OPTION_STRING("out", NULL, &s->out, "PREFIX",
-                      "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
-                      "without folder and suffix, \"tokens\" for standard input"),
-        OPTION_DOUBLE("val-fraction", NULL, &s->val_fraction, "X", 0, 1,
-                      "fraction for validation; 0: no validation file. Of bytes the last ones, as "
-                      "benchmarks of bytes and characters have it, so that losses compare; of a "
-                      "tokenizer's tokens some from everywhere"),
-        OPTION_STRING("json-key", NULL, &s->json_key, "KEY",
-                      "all inputs are JSON lines, whatever their names; KEY has the text; default: "
-                      "\"text\""),
-        OPTION_FLAG(
-            "skip-bad", NULL, &s->skip_bad,
-            "leave out and count JSON lines without a text, and with a tokenizer inputs with "
-            "a byte of 0, instead of ending with an error"),
-        OPTION_INT("threads", NULL, &s->threads, "N", 0, 1024,
-                   "threads that encode; 0: one for each usable processor"),
-        OPTION_HEADING("Tokens instead of bytes"),
-        OPTION_STRING("tokenizer", NULL, &s->tokenizer, "PATH",
-                      "a tokenizer.json, or a folder that has one or GPT-2's files"),
-        OPTION_STRING("end-token", NULL, &s->end_token, "TEXT",
-                      "the token that ends a document; default: the tokenizer's"),
-        OPTION_FLAG("no-end-token", NULL, &s->no_end_token, "write no such token"),
-        OPTION_FLAG("no-template", NULL, &s->no_template,
-                    "leave out the tokens that the tokenizer puts around a text"),
-        OPTION_CHOICE(
-            "val-split", NULL, &s->split, splits,
-            "validation takes whole documents, or blocks of 1024 tokens; auto: blocks for "
-            "fewer than 100 text files, else documents"),
-        OPTION_INT(
-            "shard-tokens", NULL, &s->shard_tokens, "N", 0, INT32_MAX,
-            "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
-            "tokens need several files"),
-        OPTION_HEADING("Help"),
-        OPTION_FLAG("help", "h", &s->help, "print this help and exit"),
-    };
     const options o = {
         .program = "trine-tokens",
         .usage = "[--tokenizer PATH] [options] FILE...",
@@ -415,22 +406,19 @@ static trine_status run(settings *s, int argc, char **argv) {
         .summary = "convert texts to token files",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
+        .at = {s},
         .arguments = s->files,
         .argument_count = &s->file_count,
     };
-    trine_status status = options_parse(&o, argc, argv);
-    if (s->help) { /* --help takes precedence over other errors */
-        print_help(s, &o);
-        return TRINE_OK;
-    }
-    TRY(status);
+    TRY(options_read(&o, argc, argv));
+    if (s->help) return TRINE_OK;
     TRY(check_settings(s));
     return s->tokenizer ? convert_texts(s) : convert_bytes(s);
 }
 
 int main(int argc, char **argv) {
     output_limits_are_errors();
-    settings s = {.val_fraction = 0.1, .files = calloc((size_t)argc + 1, sizeof(char *))};
+    settings s = {.files = calloc((size_t)argc + 1, sizeof(char *))};
     trine_status status = s.files ? ending_catch(&(ending){.word = "no files were written"})
                                   : RAISE(TRINE_ENOMEM, "no memory");
     if (status == TRINE_OK) status = run(&s, argc, argv);

@@ -11,7 +11,7 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 
-#define MAX_NAMES 256
+#define MAX_NAMES 300
 
 /* ---- Errors of a command line ---- */
 
@@ -41,9 +41,9 @@ static void mistake(mistakes *m, const char *format, ...) {
 /* Set by --help=man and --version; static because a process has one command line. */
 static bool man_is_wanted, version_is_wanted;
 
-/* Each table with a row "help" has this one, too: no program can lack it. */
-static const option version_row = OPTION_FLAG("version", NULL, &version_is_wanted,
-                                              "print the program's name and version and exit");
+/* Each table with a row "help" has this one, too: no program can lack it. It has no member. */
+static const option version_row = {
+    OPTION_ROW(FLAG, "version", "print the program's name and version and exit"), .base = -1};
 
 /* ---- Lookup ---- */
 
@@ -70,21 +70,20 @@ static const option *find_help(const options *o) {
 static const option *find(const options *o, const char *word, size_t length) {
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
-        if (spells(row->name, word, length) || spells(row->alias, word, length)) return row;
+        if (row->help && (spells(row->name, word, length) || spells(row->alias, word, length)))
+            return row;
     }
     return spells(version_row.name, word, length) && find_help(o) ? &version_row : NULL;
 }
 
-/* The table is ours: names are unique, and every row has the fields of its kind. */
+/* The table is ours: names are unique. */
 static void check_rows(const options *o) {
     ASSERT(2 * o->count < MAX_NAMES);
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
-        if (row->kind == OPTION_KIND_HEADING) continue;
-        ASSERT(row->name && strlen(row->name) > 1 && row->help && row->to.choice);
+        if (row->kind == OPTION_KIND_HEADING || !row->help) continue;
+        ASSERT(row->name && strlen(row->name) > 1 && options_member(o, row));
         ASSERT(!is_help(row) || row->kind == OPTION_KIND_FLAG);
-        if (row->kind == OPTION_KIND_CHOICE)
-            ASSERT(row->choices && row->choices[0] && row->enum_size == sizeof(int));
         ASSERT(find(o, row->name, strlen(row->name)) == row);
         ASSERT(!row->alias || find(o, row->alias, strlen(row->alias)) == row);
     }
@@ -94,7 +93,7 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
     const char *names[MAX_NAMES], *word = argument + strspn(argument, "-");
     char own[64];
     for (size_t i = 0; i < o->count; i++) {
-        names[2 * i] = o->rows[i].name;
+        names[2 * i] = o->rows[i].help ? o->rows[i].name : NULL;
         names[2 * i + 1] = o->rows[i].alias;
     }
     names[2 * o->count] = find_help(o) ? version_row.name : NULL;
@@ -111,86 +110,36 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
 
 /* ---- Values ---- */
 
-/* The row's words, the last but one and the last joined by `last`. */
-static size_t list_words(const option *row, const char *last, char *text, size_t size) {
-    size_t used = 0;
-    for (int i = 0; row->choices[i] && used < size; i++) {
-        const char *separator = !i ? "" : row->choices[i + 1] ? ", " : last;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", separator, row->choices[i]);
-    }
-    return used < size ? used : size - 1;
-}
-
-/* Describes the values that a row accepts. */
-static void expected(const option *row, char *text, size_t size) {
-    bool real = row->kind == OPTION_KIND_DOUBLE;
-    const char *noun = real ? "a number" : "an integer";
-    bool low = row->min > (real ? -HUGE_VAL : INT_MIN);
-    bool high = row->max < (real ? HUGE_VAL : INT_MAX);
-    size_t used = 0;
-    switch (row->kind) {
-    case OPTION_KIND_CHOICE: list_words(row, " or ", text, size); return;
-    case OPTION_KIND_INT:
-    case OPTION_KIND_DOUBLE:
-        if (low && high)
-            c_snprintf(text, size, "%s from %.9g to %.9g", noun, row->min, row->max);
-        else if (low)
-            c_snprintf(text, size, "%s of at least %.9g", noun, row->min);
-        else if (high)
-            c_snprintf(text, size, "%s of at most %.9g", noun, row->max);
-        else
-            snprintf(text, size, "%s", noun);
-        return;
-    case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
-    case OPTION_KIND_STRING:
-        if (row->choices) used = list_words(row, ", ", text, size);
-        snprintf(text + used, size - used, "%s",
-                 used ? " or a file, whose name has a dot or a slash" : "a non-empty string");
-        return;
-    case OPTION_KIND_LIST:
-        snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
-        return;
-    case OPTION_KIND_BLEND:
-        snprintf(text, size, "one FILE, or weights, each with files behind it");
-        return;
-    case OPTION_KIND_FLAG:
-    case OPTION_KIND_HEADING: break;
-    }
-    snprintf(text, size, "nothing");
-}
-
 /* strtol and its like accept leading blanks; a command line must not. */
 static bool starts_number(const char *text) {
     return *text && strchr("+-.0123456789", *text);
 }
 
-static bool read_int(const option *row, const char *text) {
+static bool read_int(const option *row, const char *text, int *to) {
     char *end;
     errno = 0;
     long value = strtol(text, &end, 10);
     if (!starts_number(text) || *end || end == text || errno) return false;
-    if (value < INT_MIN || value > INT_MAX) return false;
-    if ((double)value < row->min || (double)value > row->max) return false;
-    *row->to.number = (int)value;
+    if (value < INT_MIN || value > INT_MAX || !options_allows(row, (double)value)) return false;
+    *to = (int)value;
     return true;
 }
 
-static bool read_u64(const option *row, const char *text) {
+static bool read_u64(const char *text, uint64_t *to) {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     /* strtoull reads -1 as 2^64 - 1. */
     if (!starts_number(text) || *text == '-' || *end || end == text || errno) return false;
-    *row->to.u64 = value;
+    *to = value;
     return true;
 }
 
-static bool read_double(const option *row, const char *text) {
+static bool read_double(const option *row, const char *text, double *to) {
     char *end;
     double value = c_strtod(text, &end);
-    if (!starts_number(text) || *end || end == text || !isfinite(value)) return false;
-    if (value < row->min || value > row->max) return false;
-    *row->to.real = value;
+    if (!starts_number(text) || *end || end == text || !options_allows(row, value)) return false;
+    *to = value;
     return true;
 }
 
@@ -199,47 +148,51 @@ const char *options_environment(const char *name) {
 }
 
 bool options_seconds(const char *text, double *seconds) {
-    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = seconds, .min = 0, .max = HUGE_VAL};
-    return read_double(&row, text);
+    const option row = {.kind = OPTION_KIND_DOUBLE, .min = 0, .max = HUGE_VAL};
+    return read_double(&row, text, seconds);
 }
 
-/* The index of a word; -1: none. */
-static int word_of(const option *row, const char *text) {
-    for (int i = 0; row->choices[i]; i++)
-        if (!strcmp(row->choices[i], text)) return i;
-    return -1;
-}
-
-static bool read_choice(const option *row, const char *text) {
-    int i = word_of(row, text);
-    if (i >= 0) memcpy(row->to.choice, &i, sizeof i);
-    return i >= 0;
-}
-
-static bool read_string(const option *row, const char *text) {
-    if (!*text) return false;
-    if (row->choices && word_of(row, text) < 0 && !strpbrk(text, "./")) return false;
-    *row->to.text = text;
+static bool read_choice(const options *o, const option *row, const char *text) {
+    int number = options_word(row, text);
+    bool file = number < 0 && row->file && strpbrk(text, "./");
+    if (number < 0 && !file) return false;
+    if (file) number = (int)row->initial;
+    if (row->file) *(const char **)options_other(o, row) = file ? text : NULL;
+    memcpy(options_member(o, row), &number, sizeof number);
     return true;
 }
 
-static bool read_list(const option *row, const char *text) {
-    option_list *list = row->to.list;
+/* The word is the row's own: it outlives argv. */
+static bool read_word_of(const option *row, const char *text, const char **to) {
+    int word = options_word(row, text);
+    if (word >= 0) *to = row->words[word];
+    return word >= 0;
+}
+
+static bool read_string(const char *text, const char **to) {
+    if (*text) *to = text;
+    return *text;
+}
+
+static bool read_list(const char *text, option_list *list) {
     if (!*text || list->count == OPTION_LIST_MOST) return false;
     list->texts[list->count++] = text;
     return true;
 }
 
-/* Sets the row's destination; false if `text` is not a valid value. */
-static bool read_value(const option *row, const char *text) {
+/* Stores the row's value; false if `text` is not a valid one. */
+static bool read_value(const options *o, const option *row, const char *text) {
+    void *to = options_member(o, row);
     switch (row->kind) {
-    case OPTION_KIND_INT: return read_int(row, text);
-    case OPTION_KIND_U64: return read_u64(row, text);
-    case OPTION_KIND_DOUBLE: return read_double(row, text);
-    case OPTION_KIND_CHOICE: return read_choice(row, text);
-    case OPTION_KIND_LIST: return read_list(row, text);
+    case OPTION_KIND_INT: return read_int(row, text, to);
+    case OPTION_KIND_U64: return read_u64(text, to);
+    case OPTION_KIND_DOUBLE: return read_double(row, text, to);
+    case OPTION_KIND_CHOICE: return read_choice(o, row, text);
+    case OPTION_KIND_WORD: return read_word_of(row, text, to);
+    case OPTION_KIND_LIST: return read_list(text, to);
     case OPTION_KIND_STRING:
-    case OPTION_KIND_BLEND: return read_string(row, text);
+    case OPTION_KIND_BLEND: return read_string(text, to);
+    case OPTION_KIND_TYPE: return row->type->read(to, text) == TRINE_OK;
     case OPTION_KIND_FLAG:
     case OPTION_KIND_HEADING: break;
     }
@@ -266,13 +219,11 @@ static bool asks_for_man(const option *row, const char *value) {
 /* The word of a flag: after "=", or the next argument if it is one of the row's words. */
 static bool read_word(cursor *c, const option *row, const char *value) {
     const char *text = value ? value : value_follows(c) ? *c->next : NULL;
-    for (int i = 0; text && row->choices && row->choices[i]; i++) {
-        if (strcmp(row->choices[i], text)) continue;
-        *row->word = i + 1;
-        if (!value) c->next++;
-        return true;
-    }
-    return false;
+    int word = text ? options_word(row, text) : -1;
+    if (word < 0) return false;
+    *(int *)options_other(c->o, row) = word + 1;
+    if (!value) c->next++;
+    return true;
 }
 
 /* Whether the next argument is one more word of a blend. */
@@ -280,17 +231,23 @@ static bool word_follows(const cursor *c) {
     return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
 }
 
+/* Where the words of a blend are joined. */
+typedef struct {
+    char *text;
+    size_t bytes, used;
+} blend_room;
+
 /* Appends a character and the final zero; past the end of the room, only counts. */
-static void put_room(const option *row, size_t *used, char c) {
-    if (*used + 1 < row->room_bytes) row->room[*used] = c, row->room[*used + 1] = '\0';
-    (*used)++;
+static void put_room(blend_room *r, char c) {
+    if (r->used + 1 < r->bytes) r->text[r->used] = c, r->text[r->used + 1] = '\0';
+    r->used++;
 }
 
-static void join_word(const option *row, size_t *used, const char *word) {
-    if (*used) put_room(row, used, ' ');
+static void join_word(blend_room *r, const char *word) {
+    if (r->used) put_room(r, ' ');
     for (; *word; word++) {
-        if (strchr(" \t\n\\", *word)) put_room(row, used, '\\');
-        put_room(row, used, *word);
+        if (strchr(" \t\n\\", *word)) put_room(r, '\\');
+        put_room(r, *word);
     }
 }
 
@@ -303,8 +260,8 @@ static bool is_number(const char *text) {
 
 static bool is_weight(const char *text) {
     double value;
-    const option row = {.kind = OPTION_KIND_DOUBLE, .to.real = &value, .max = HUGE_VAL};
-    return read_double(&row, text) && value > 0;
+    const option row = {.kind = OPTION_KIND_DOUBLE, .max = HUGE_VAL};
+    return read_double(&row, text, &value) && value > 0;
 }
 
 /* What is wrong with the words of a blend; NULL: nothing. */
@@ -314,11 +271,11 @@ typedef struct {
 } blend_fault;
 
 /* The words from `first` on: numbers, each with files behind it. Files alone are one source. */
-static blend_fault join_blend(cursor *c, const option *row, const char *first, size_t *used) {
+static blend_fault join_blend(cursor *c, const char *first, blend_room *room) {
     blend_fault f = {NULL, NULL, NULL};
     const char *open = NULL, *of = "1"; /* open: the last word, if that is a weight */
     bool weighted = is_number(first);
-    if (!weighted) join_word(row, used, of);
+    if (!weighted) join_word(room, of);
     for (const char *word = first;; word = *c->next++) {
         bool number = is_number(word);
         if (number && !f.weight && !(weighted && is_weight(word))) f.weight = word;
@@ -326,7 +283,7 @@ static blend_fault join_blend(cursor *c, const option *row, const char *first, s
         if (!*word && !f.bare) f.bare = of;
         open = number ? word : NULL;
         of = number ? word : of;
-        join_word(row, used, word);
+        join_word(room, word);
         if (!word_follows(c)) break;
     }
     if (open && !f.lone) f.lone = open;
@@ -335,44 +292,49 @@ static blend_fault join_blend(cursor *c, const option *row, const char *first, s
 
 static void read_blend(cursor *c, const option *row, const char *first) {
     char want[256];
-    size_t used = 0;
-    expected(row, want, sizeof want);
+    blend_room room = {.text = options_other(c->o, row), .bytes = row->room};
+    options_expected(row, want, sizeof want);
     if (!word_follows(c)) {
-        if (!read_value(row, first))
+        if (!read_value(c->o, row, first))
             mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
         return;
     }
-    blend_fault f = join_blend(c, row, first, &used);
+    blend_fault f = join_blend(c, first, &room);
     if (f.bare)
         mistake(c->m, "--%s: the weight %s has an empty file name", row->name, f.bare);
     else if (f.weight)
         mistake(c->m, "--%s: invalid weight \"%s\"; expected %s", row->name, f.weight, want);
     else if (f.lone)
         mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, f.lone, want);
-    else if (used >= row->room_bytes)
+    else if (room.used >= room.bytes)
         mistake(c->m,
                 "--%s: more than %zu characters; quote a pattern, so that the shell leaves it",
-                row->name, row->room_bytes - 1);
+                row->name, room.bytes - 1);
     else
-        *row->to.text = row->room;
+        *(const char **)options_member(c->o, row) = room.text;
+}
+
+static void set_flag(cursor *c, const option *row, const char *argument, const char *value) {
+    int shown = (int)strcspn(argument, "=");
+    bool man = asks_for_man(row, value), word = read_word(c, row, value);
+    bool bad = value && !man && !word;
+    man_is_wanted |= man;
+    if (bad)
+        mistake(c->m, "%.*s: unexpected value \"%s\"; expected %s%sno value", shown, argument,
+                value, row->words ? row->words[0] : "", row->words ? " or " : "");
+    if (bad && !row->words) return; /* with words it is set all the same */
+    /* Of --version that of --help, which prints it. */
+    if (row == &version_row) version_is_wanted = true, row = find_help(c->o);
+    *(bool *)options_member(c->o, row) = true;
 }
 
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
     char want[512];
     int shown = (int)strcspn(argument, "=");
-    expected(row, want, sizeof want);
+    options_expected(row, want, sizeof want);
     if (c->o->given && row != &version_row) c->o->given[row - c->o->rows] = true;
     if (row->kind == OPTION_KIND_FLAG) {
-        bool man = asks_for_man(row, value);
-        man_is_wanted |= man;
-        bool word = read_word(c, row, value);
-        if (value && !man && !word)
-            mistake(c->m, "%.*s: unexpected value \"%s\"; expected %s%sno value", shown, argument,
-                    value, row->choices ? row->choices[0] : "", row->choices ? " or " : "");
-        else
-            *row->to.flag = true;
-        if (row->choices) *row->to.flag = true; /* set even when the word is invalid */
-        if (version_is_wanted) *find_help(c->o)->to.flag = true; /* options_help prints it */
+        set_flag(c, row, argument, value);
         return;
     }
     if (!value && !value_follows(c)) {
@@ -382,10 +344,13 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     if (!value) value = *c->next++;
     if (row->kind == OPTION_KIND_BLEND) {
         read_blend(c, row, value);
-        return;
+    } else if (!read_value(c->o, row, value)) {
+        if (row->kind == OPTION_KIND_TYPE)
+            mistake(c->m, "%.*s: %s", shown, argument, status_message());
+        else
+            mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
+        if (row->kind == OPTION_KIND_TYPE) status_clear();
     }
-    if (!read_value(row, value))
-        mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
 }
 
 static void read_option(cursor *c) {
@@ -431,6 +396,18 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
     return TRINE_OK;
 }
 
+trine_status options_read(const options *o, int argc, char *const argv[]) {
+    options_defaults(o);
+    trine_status status = options_parse(o, argc, argv);
+    bool *help = options_member(o, find_help(o));
+    if (!*help) return status;
+    status_clear();
+    options_defaults(o);
+    options_help(stdout, o);
+    *help = true;
+    return TRINE_OK;
+}
+
 /* ---- Help ---- */
 
 #define WIDTH    100
@@ -440,51 +417,19 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
 static int left_side(const option *row, char *text, size_t size) {
     char value[256] = "";
     size_t used = 0;
-    if (row->kind == OPTION_KIND_CHOICE && !row->metavar) {
-        for (int i = 0; row->choices[i] && used < sizeof value; i++)
-            used += (size_t)snprintf(value + used, sizeof value - used, "%s%s", i ? "|" : " ",
-                                     row->choices[i]);
-    } else if (row->kind == OPTION_KIND_FLAG) {
-        if (row->choices) snprintf(value, sizeof value, " [%s]", row->choices[0]);
+    if (row->kind == OPTION_KIND_FLAG) {
+        if (row->words) snprintf(value, sizeof value, " [%s]", row->words[0]);
+    } else if (row->metavar) {
+        snprintf(value, sizeof value, " %s", row->metavar);
     } else {
-        snprintf(value, sizeof value, " %s", row->metavar ? row->metavar : "VALUE");
+        for (int i = 0; i < row->word_count && used < sizeof value; i++)
+            if (row->words[i])
+                used += (size_t)snprintf(value + used, sizeof value - used, "%s%s", i ? "|" : " ",
+                                         row->words[i]);
     }
     bool alias = row->alias;
     return snprintf(text, size, "  --%s%s%s%s%s", row->name, alias ? ", " : "",
                     alias ? dashes(row->alias) : "", alias ? row->alias : "", value);
-}
-
-/* The fewest digits that read back as the same number; 600, not 6e+02. */
-static void shortest(double value, char *text, size_t size) {
-    if (value == floor(value) && fabs(value) < 1e6) {
-        c_snprintf(text, size, "%.0f", value);
-        return;
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        c_snprintf(text, size, "%.*g", digits, value);
-        if (c_strtod(text, NULL) == value) return;
-    }
-}
-
-void options_value(const option *row, char *text, size_t size) {
-    int index = 0;
-    text[0] = '\0';
-    switch (row->kind) {
-    case OPTION_KIND_INT: snprintf(text, size, "%d", *row->to.number); break;
-    case OPTION_KIND_U64: snprintf(text, size, "%" PRIu64, *row->to.u64); break;
-    case OPTION_KIND_DOUBLE: shortest(*row->to.real, text, size); break;
-    case OPTION_KIND_STRING:
-    case OPTION_KIND_BLEND:
-        if (*row->to.text) snprintf(text, size, "%s", *row->to.text);
-        break;
-    case OPTION_KIND_CHOICE:
-        memcpy(&index, row->to.choice, sizeof index);
-        snprintf(text, size, "%s", row->choices[index]);
-        break;
-    case OPTION_KIND_FLAG: snprintf(text, size, "%s", *row->to.flag ? "on" : ""); break;
-    case OPTION_KIND_LIST: /* its default is empty */
-    case OPTION_KIND_HEADING: break;
-    }
 }
 
 /* Prints text wrapped from column `column` (where the cursor is), with the final newline. */
@@ -499,15 +444,15 @@ static void print_wrapped(FILE *out, const char *text, int column) {
     fputc('\n', out);
 }
 
-static void print_row(FILE *out, const option *row, int column) {
-    char left[512], value[256], help[1024];
+static void print_row(FILE *out, const options *o, const option *row, int column) {
+    char left[512], text[OPTION_TEXT], help[1024];
     int used = left_side(row, left, sizeof left);
     fputs(left, out);
     if (used + 2 > column)
         fprintf(out, "\n%*s", column, "");
     else
         fprintf(out, "%*s", column - used, "");
-    options_value(row, value, sizeof value);
+    const char *value = options_value(o, row, text);
     if (value[0])
         snprintf(help, sizeof help, "%s (default: %s)", row->help, value);
     else
@@ -529,7 +474,7 @@ static int help_column(const options *o) {
     char left[512];
     int column = 0;
     for (size_t i = 0; i < o->count; i++) {
-        if (o->rows[i].kind == OPTION_KIND_HEADING) continue;
+        if (o->rows[i].kind == OPTION_KIND_HEADING || !o->rows[i].help) continue;
         int used = left_side(&o->rows[i], left, sizeof left);
         if (used <= MAX_LEFT && used > column) column = used;
     }
@@ -558,10 +503,10 @@ void options_help(FILE *out, const options *o) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->rows[i].kind == OPTION_KIND_HEADING)
             fprintf(out, "\n%s:\n", o->rows[i].help);
-        else
-            print_row(out, &o->rows[i], column);
+        else if (o->rows[i].help)
+            print_row(out, o, &o->rows[i], column);
         const option *after = options_row_after(&o->rows[i]);
-        if (after) print_row(out, after, column);
+        if (after) print_row(out, o, after, column);
     }
 }
 

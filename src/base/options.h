@@ -1,24 +1,28 @@
-/* Command-line options from a table: a row holds an option's names, the type and range of its value and its
- * destination. Parsing fills the destinations; the help text is printed from the same rows. The destinations' initial
- * values are the defaults.
+/* Options as rows of a constant table. A row holds an option's names, the member that has its value, the value's
+ * type, range and default, and what a different value means. The command line, the help, the manual page, defaults,
+ * checks of a value and its text in comparisons come from the rows.
  *
- *     option rows[] = {
- *         OPTION_HEADING("Model"),
- *         OPTION_INT("num-layers", NULL, &model.num_layers, "N", 1, INT_MAX, "transformer layers"),
- *         OPTION_FLAG("help", "h", &help, "print this and exit"),
+ *     static const option rows[] = {
+ *         {OPTION_HEADING("Model")},
+ *         {OPTION_INT("num-layers", settings, layers, "N", 1, 32000, 12, "transformer layers")},
+ *         {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
  *     };
- *     options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows};
+ *     settings s;
+ *     const options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows, .at = {&s}};
+ *     TRY(options_read(&o, argc, argv));
  *
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
  * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
  * letter is written -x.
- * A table with a row "help" also has --version, which no table writes: it sets the destination of "help", and
+ * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
- * Invariant: no destination ever holds a value that its row does not allow. Only options_help and options_man print.
+ * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man
+ * print.
  * Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
 #define TRINE_BASE_OPTIONS_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,13 +36,26 @@ typedef enum {
     OPTION_KIND_U64,
     OPTION_KIND_DOUBLE,
     OPTION_KIND_STRING,
+    OPTION_KIND_WORD,
     OPTION_KIND_LIST,
     OPTION_KIND_BLEND,
     OPTION_KIND_FLAG,
-    OPTION_KIND_CHOICE
+    OPTION_KIND_CHOICE,
+    OPTION_KIND_TYPE
 } option_kind;
 
+/* What a different value on another rank, or in a checkpoint, means. */
+typedef enum {
+    OPTION_OWN,     /* nothing: each rank has its own, as a path or a number of threads */
+    OPTION_GIVEN,   /* ranks must agree on whether it is given (or on the word, if it is one of the row's) */
+    OPTION_JOINT,   /* ranks must agree; the numbers of a run do not depend on it */
+    OPTION_LAYOUT,  /* as JOINT; in a checkpoint: the same run with another order of additions */
+    OPTION_NUMBERS, /* as JOINT; in a checkpoint: another run */
+    OPTION_MODEL    /* as JOINT; in a checkpoint: another model */
+} option_role;
+
 #define OPTION_LIST_MOST 16
+#define OPTION_TEXT      64 /* bytes of a value's text, unless it is a string's own */
 
 /* The values of an option that may be given several times. */
 typedef struct {
@@ -46,98 +63,97 @@ typedef struct {
     size_t count;
 } option_list;
 
+/* A type whose module reads and prints its values. */
+typedef struct {
+    trine_status (*read)(void *to, const char *text); /* of the command line; TRINE_EINVAL says what is wrong */
+    const char *(*print)(const void *at, char text[OPTION_TEXT]); /* for comparisons; equal texts are equal values */
+} option_type;
+
 typedef struct {
     const char *name, *alias; /* without dashes; alias: NULL: none */
     option_kind kind;
-    union {
-        int *number;
-        uint64_t *u64;
-        double *real;
-        const char **text; /* will point into argv */
-        option_list *list;
-        bool *flag;
-        void *choice; /* an enum: the index of a name in `choices` */
-    } to;
-    const char *metavar;        /* placeholder for the value in the help text */
-    double min, max;            /* of numbers, inclusive */
-    const char *const *choices; /* NULL-terminated; of a flag: words that may follow it, or NULL; of a
-                                   string: all that it may be but a file's name, or NULL */
-    char *room;                 /* of a blend: for its words, joined */
-    size_t room_bytes;
-    int *word;                  /* of such a flag: 1 + the index of the word given */
-    size_t enum_size;           /* of the choice's destination; must be sizeof(int) */
-    const char *help;           /* of a heading: its text */
+    int base;                 /* the struct that has the member: an index of options.at */
+    size_t offset;            /* of the member */
+    size_t other;             /* of a second member: a flag's word, a choice's file, a blend's room */
+    int room_base;            /* the struct of a blend's room */
+    size_t room;              /* its bytes */
+    const char *metavar;      /* placeholder for the value in the help text */
+    double min, max;          /* of numbers, inclusive */
+    bool or_zero;             /* 0 is allowed, too */
+    double initial;           /* default of a number or choice */
+    const char *text;         /* default of a string; NULL: not given */
+    const char *const *words; /* of a choice: by value, NULL where there is no value; of a word: all that it may be;
+                                 of a flag: what may follow it; of a string: what is not a path. NULL: none */
+    int word_count;
+    bool file;                /* of a choice: also the name of a file, which must contain a dot or a slash */
+    const option_type *type;
+    option_role role;
+    int saved;                /* number in checkpoints' settings, 1, 2, ...; 0: not saved */
+    bool absent;              /* not saved with its default: 0, or the first of the words */
+    const char *help;         /* of a heading: its text; NULL: not an option of the command line */
 } option;
 
-#define OPTION_HEADING(text)                                                                       \
-    { .kind = OPTION_KIND_HEADING, .help = (text) }
-#define OPTION_INT(name_, alias_, to_, metavar_, min_, max_, help_)                                \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_INT, .to.number = (to_),           \
-        .metavar = (metavar_), .min = (min_), .max = (max_), .help = (help_)                       \
-    }
+/* The offset of a member, which must be of type `type_`. */
+#define OPTION_AT(type_, in, member) .offset = _Generic(((in *)0)->member, type_: offsetof(in, member))
+/* The same of an enum. */
+#define OPTION_AT_ENUM(in, member)                                                                                   \
+    .offset = _Generic(((in *)0)->member, int: offsetof(in, member), unsigned: offsetof(in, member))
+#define OPTION_WORDS(words_) .words = (words_), .word_count = (int)(sizeof(words_) / sizeof *(words_))
+#define OPTION_ROW(kind_, name_, help_)                                                                              \
+    .kind = OPTION_KIND_##kind_, .name = (name_), .help = (help_)
+
+#define OPTION_HEADING(text_) .kind = OPTION_KIND_HEADING, .help = (text_)
+#define OPTION_INT(name_, in, member, metavar_, min_, max_, initial_, help_)                                         \
+    OPTION_ROW(INT, name_, help_), OPTION_AT(int, in, member), .metavar = (metavar_), .min = (min_),                 \
+    .max = (max_), .initial = (initial_)
 /* Any 64-bit number. */
-#define OPTION_U64(name_, alias_, to_, metavar_, help_)                                            \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_U64, .to.u64 = (to_),              \
-        .metavar = (metavar_), .help = (help_)                                                     \
-    }
-/* A finite number; -INFINITY and INFINITY (math.h) mean no bound. */
-#define OPTION_DOUBLE(name_, alias_, to_, metavar_, min_, max_, help_)                             \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_DOUBLE, .to.real = (to_),          \
-        .metavar = (metavar_), .min = (min_), .max = (max_), .help = (help_)                       \
-    }
+#define OPTION_U64(name_, in, member, metavar_, initial_, help_)                                                     \
+    OPTION_ROW(U64, name_, help_), OPTION_AT(uint64_t, in, member), .metavar = (metavar_), .initial = (initial_)
+/* A finite number from min_ to max_; -INFINITY and INFINITY (math.h) mean no bound. The two may be one of the ranges
+ * below. */
+#define OPTION_DOUBLE(...) OPTION_DOUBLE_OF(__VA_ARGS__)
+#define OPTION_DOUBLE_OF(name_, in, member, metavar_, min_, max_, initial_, help_)                                   \
+    OPTION_ROW(DOUBLE, name_, help_), OPTION_AT(double, in, member), .metavar = (metavar_), .min = (min_),           \
+    .max = (max_), .initial = (initial_)
+/* Ranges of what becomes an fp32: in [0, 1), where the complement must not be 0; at least 0; greater than 0. */
+#define OPTION_FRACTION 0, 0x1.fffffefffffffp-1
+#define OPTION_FP32     0, (double)FLT_MAX
+#define OPTION_POSITIVE (double)FLT_MIN, (double)FLT_MAX
 /* A non-empty string. */
-#define OPTION_STRING(name_, alias_, to_, metavar_, help_)                                         \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
-        .metavar = (metavar_), .help = (help_)                                                     \
-    }
+#define OPTION_STRING(name_, in, member, metavar_, initial_, help_)                                                  \
+    OPTION_ROW(STRING, name_, help_), OPTION_AT(const char *, in, member), .metavar = (metavar_),                    \
+    .text = (initial_)
+/* A string that is one of the words. metavar_: NULL: the help lists them. */
+#define OPTION_WORD(name_, in, member, words_, metavar_, initial_, help_)                                            \
+    OPTION_ROW(WORD, name_, help_), OPTION_AT(const char *, in, member), OPTION_WORDS(words_),                       \
+    .metavar = (metavar_), .text = (initial_)
 /* Non-empty strings, one for each time that the option is given, at most OPTION_LIST_MOST. */
-#define OPTION_LIST(name_, alias_, to_, metavar_, help_)                                           \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_LIST, .to.list = (to_),            \
-        .metavar = (metavar_), .help = (help_)                                                     \
-    }
-/* One of the words, or the name of a file, which must contain a dot or a slash. */
-#define OPTION_WORD_OR_FILE(name_, alias_, to_, words_, metavar_, help_)                           \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_STRING, .to.text = (to_),          \
-        .choices = (words_), .metavar = (metavar_), .help = (help_)                                \
-    }
+#define OPTION_LIST(name_, in, member, metavar_, help_)                                                              \
+    OPTION_ROW(LIST, name_, help_), OPTION_AT(option_list, in, member), .metavar = (metavar_)
 /* A non-empty string, or several words, up to the next one that begins with a dash: positive numbers with other words
- * behind each, "0.7 a_0.bin a_1.bin 0.3 b.bin"; without a number they have the weight 1. They are joined in room_, an array of char that lives as long as the string:
- * separated by blanks, with a backslash before blanks and backslashes in a word. */
-#define OPTION_BLEND(name_, alias_, to_, room_, metavar_, help_)                                   \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_BLEND, .to.text = (to_),           \
-        .room = (room_), .room_bytes = sizeof(room_), .metavar = (metavar_), .help = (help_)       \
-    }
-/* Takes no value; sets the destination to true. */
-#define OPTION_FLAG(name_, alias_, to_, help_)                                                     \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
-        .help = (help_)                                                                            \
-    }
-/* A flag with an optional word from a list: `--name`, `--name word` or `--name=word`. */
-#define OPTION_FLAG_OF(name_, alias_, to_, words_, word_, help_)                                   \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_FLAG, .to.flag = (to_),            \
-        .choices = (words_), .word = (word_), .help = (help_)                                      \
-    }
-/* One name of a list: sets the destination to its index. */
-#define OPTION_CHOICE(name_, alias_, to_, choices_, help_)                                         \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_CHOICE, .to.choice = (to_),        \
-        .choices = (choices_), .enum_size = sizeof *(to_), .help = (help_)                         \
-    }
-/* The same with a placeholder in the help, for a long list, from which `help` names some. */
-#define OPTION_NAME(name_, alias_, to_, choices_, metavar_, help_)                                 \
-    {                                                                                              \
-        .name = (name_), .alias = (alias_), .kind = OPTION_KIND_CHOICE, .to.choice = (to_),        \
-        .choices = (choices_), .enum_size = sizeof *(to_), .metavar = (metavar_), .help = (help_)  \
-    }
+ * behind each, "0.7 a_0.bin a_1.bin 0.3 b.bin"; without a number they have the weight 1. They are joined in room_, an
+ * array of char: separated by blanks, with a backslash before blanks and backslashes in a word. */
+#define OPTION_BLEND(name_, in, member, room_in, room_, metavar_, help_)                                             \
+    OPTION_ROW(BLEND, name_, help_), OPTION_AT(const char *, in, member), .other = offsetof(room_in, room_),         \
+    .room = sizeof(((room_in *)0)->room_), .metavar = (metavar_)
+/* Takes no value; sets the member to true. */
+#define OPTION_FLAG(name_, in, member, help_)                                                                        \
+    OPTION_ROW(FLAG, name_, help_), OPTION_AT(bool, in, member)
+/* A flag with an optional word: `--name`, `--name word` or `--name=word`. word_, an int: 1 + the word's index. */
+#define OPTION_FLAG_OF(name_, in, member, words_, word_, help_)                                                      \
+    OPTION_FLAG(name_, in, member, help_), OPTION_WORDS(words_), .other = offsetof(in, word_)
+/* An enum: the index of a word. */
+#define OPTION_CHOICE(name_, in, member, words_, initial_, help_)                                                    \
+    OPTION_ROW(CHOICE, name_, help_), OPTION_AT_ENUM(in, member), OPTION_WORDS(words_), .initial = (initial_)
+/* The same, or a file, whose name becomes file_; the enum then has its default. */
+#define OPTION_CHOICE_OR_FILE(name_, in, member, file_, words_, metavar_, initial_, help_)                           \
+    OPTION_CHOICE(name_, in, member, words_, initial_, help_), .file = true, .other = offsetof(in, file_),           \
+    .metavar = (metavar_)
+/* A pointer to any type, initially NULL. */
+#define OPTION_TYPE(name_, in, member, type_, metavar_, help_)                                                       \
+    OPTION_ROW(TYPE, name_, help_), .offset = offsetof(in, member), .type = (type_), .metavar = (metavar_)
+
+#define OPTION_BASES 3
 
 typedef struct {
     const char *program;
@@ -147,6 +163,7 @@ typedef struct {
     const char *summary; /* "turns text into tokens": a few words; may be NULL */
     const option *rows;
     size_t count;
+    void *at[OPTION_BASES]; /* the structs that have the values; a row whose struct is NULL has none */
     const char **arguments; /* receives positional arguments, argc entries; NULL: refused */
     int *argument_count;    /* set, unless arguments is NULL */
     bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
@@ -159,14 +176,44 @@ typedef struct {
     const char *text; /* "--keep requires --save" */
 } option_rule;
 
-/* Fills the rows' destinations from argv[1..argc-1]. One message lists all errors and suggests the nearest option for
+/* Stores the defaults of all rows. Pure. */
+void options_defaults(const options *o);
+
+/* Stores the values of argv[1..argc-1]. One message lists all errors and suggests the nearest option for
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
  * point into their room.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
+/* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
+ * prints the help with the defaults on standard output instead; that takes precedence over errors.
+ * Errors: TRINE_EINVAL. Not collective. */
+trine_status options_read(const options *o, int argc, char *const argv[]);
+
 /* Refuses, in one message, all rules that are broken. `o` has `given`. Errors: TRINE_EINVAL. Not collective. */
 trine_status options_check_rules(const options *o, const option_rule *rules, size_t count);
+
+/* What is wrong with the row's value, wherever it came from: "--num-layers 0: must be between 1 and 32000". False:
+ * nothing. Pure. */
+bool options_fault(const options *o, const option *row, char *text, size_t size);
+
+/* The row's value as text; equal texts are equal values. It may be invalid. The text is valid as long as `text` and
+ * the value. Pure. */
+const char *options_text(const options *o, const option *row, char text[OPTION_TEXT]);
+
+/* Whether a row that is `absent` with its default has it. Pure. */
+bool options_is_absent(const options *o, const option *row);
+
+/* The index of a word of the row; -1: none. Pure. */
+int options_word(const option *row, const char *text);
+
+/* The member; NULL: no struct has it. The second member of a row that has two. Pure. */
+void *options_member(const options *o, const option *row);
+void *options_other(const options *o, const option *row);
+
+/* Whether a number is in the row's range; what the row accepts, as words. Pure. */
+bool options_allows(const option *row, double x);
+void options_expected(const option *row, char *text, size_t size);
 
 /* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
  * rank there before MPI_Init. Not collective. */
@@ -175,7 +222,7 @@ const char *options_environment(const char *name);
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
 
-/* Prints usage and rows, at most 100 columns wide, with the destinations' current values as defaults.
+/* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
  * After --help=man (used by the Makefile) it calls options_man instead, after --version it prints "NAME 0.1.0". */
 void options_help(FILE *out, const options *o);
 
@@ -189,8 +236,8 @@ const option *options_row_after(const option *row);
  * equal pages. */
 void options_man(FILE *out, const options *o);
 
-/* The value of the row's destination as text; "" if unset. Pure. */
-void options_value(const option *row, char *text, size_t size);
+/* The same for the help: "" if unset. Pure. */
+const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]);
 
 /* The job's name from the batch system or else the launcher (SLURM_JOB_ID, PMIX_NAMESPACE); "" if neither
  * is set. Not collective. */

@@ -79,17 +79,18 @@ static void put_head(FILE *out, const options *o) {
 /* The placeholder of a value, "N", or the list of choices. */
 static void put_value(FILE *out, const option *row) {
     if (row->kind == OPTION_KIND_FLAG) {
-        if (row->choices) put_font(out, 'B', " [", row->choices[0]), fputc(']', out);
+        if (row->words) put_font(out, 'B', " [", row->words[0]), fputc(']', out);
         return;
     }
     fputc(' ', out);
-    if (row->kind != OPTION_KIND_CHOICE || row->metavar) {
-        put_font(out, 'I', "", row->metavar ? row->metavar : "VALUE");
+    if (row->metavar) {
+        put_font(out, 'I', "", row->metavar);
         return;
     }
-    for (int i = 0; row->choices[i]; i++) {
+    for (int i = 0; i < row->word_count; i++) {
+        if (!row->words[i]) continue;
         if (i) fputc('|', out);
-        put_font(out, 'B', "", row->choices[i]);
+        put_font(out, 'B', "", row->words[i]);
     }
 }
 
@@ -97,8 +98,9 @@ static void put_name(FILE *out, const char *name) {
     put_font(out, 'B', strlen(name) == 1 ? "-" : "--", name);
 }
 
-static void put_row(FILE *out, const option *row) {
-    char value[256];
+static void put_row(FILE *out, const options *o, const option *row) {
+    char text[OPTION_TEXT];
+    const char *value = options_value(o, row, text);
     fputs(".TP\n", out);
     put_name(out, row->name);
     if (row->alias) fputs(", ", out);
@@ -106,7 +108,6 @@ static void put_row(FILE *out, const option *row) {
     put_value(out, row);
     fputc('\n', out);
     put_all(out, row->help);
-    options_value(row, value, sizeof value);
     if (value[0]) {
         fputs(" (default: ", out);
         put_all(out, value);
@@ -121,8 +122,8 @@ void options_man(FILE *out, const options *o) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->rows[i].kind != OPTION_KIND_HEADING) {
             const option *after = options_row_after(&o->rows[i]);
-            put_row(out, &o->rows[i]);
-            if (after) put_row(out, after);
+            if (o->rows[i].help) put_row(out, o, &o->rows[i]);
+            if (after) put_row(out, o, after);
             continue;
         }
         fputs(".SS ", out);

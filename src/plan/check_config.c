@@ -1,4 +1,3 @@
-#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -7,46 +6,13 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "config/config.h"
 #include "core/program.h"
 #include "device/cuda/sizes.h"
-#include "device/device.h"
 #include "dp/dp.h"
 #include "pp/pp.h"
 #include "plan/resolve.h"
 #include "pp/order.h"
-
-trine_config trine_config_default(void) {
-    trine_config c = {
-        .parallel = {.schedule = TRINE_1F1B,
-                     .gather_buffers = 2,
-                     .reduce_buffers = 2,
-                     .device = "cpu",
-                     .timeout = 600,
-                     .io_timeout = 1800},
-        .precision = {.initial_loss_scale = 4294967296.0,
-                      .min_loss_scale = 1,
-                      .loss_scale_window = 1000,
-                      .hysteresis = 2},
-        .optimizer = {.lr = 3e-4,
-                      .min_lr = 0,
-                      .lr_decay_style = TRINE_DECAY_COSINE,
-                      .weight_decay = 0.01,
-                      .adam_beta1 = 0.9,
-                      .adam_beta2 = 0.999,
-                      .adam_eps = 1e-8,
-                      .clip_grad = 1.0},
-        .data = {.seed = 1234},
-        .micro_batch_size = 1,
-        .train_iters = 100,
-        .eval_iters = 10,
-    };
-    for (int a = 0; a < TRINE_AXES; a++)
-        if (a != TRINE_AXIS_DP) c.parallel.layout.size[a] = 1;
-    trine_status known = trine_model_preset(&c.model, "gpt2");
-    ASSERT(known == TRINE_OK);
-    c.model.vocab_size = 0; /* from the token file */
-    return c;
-}
 
 /* ---- All faults in one message ---- */
 
@@ -76,8 +42,6 @@ static void complain(fault_list *f, const char *format, ...) {
 
 /* A model with more elements is a typing mistake, and its bytes would overflow 64 bits. */
 #define MOST_NUMBERS 0x1p50
-#define MOST_WIDTH   (1 << 26)
-#define MOST_SAMPLES (1 << 20)
 /* Programs grow with the micro-batches of a step, and every rank generates those of all stages. */
 #define MOST_MICROS (1 << 20)
 
@@ -112,7 +76,7 @@ static int head_width(const trine_model *m) {
 
 /* The rules of trine_model.h, if the sizes are valid. */
 static void check_family(const trine_model *m, fault_list *f) {
-    bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH &&
+    bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= CONFIG_MOST_WIDTH &&
                  m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1 && m->seq_length >= 1;
     if (!sizes || head_width(m) < 1 || gpt_check_family(m) == TRINE_OK) return;
     complain(f, "%s", status_message());
@@ -125,21 +89,13 @@ static int widest_head(const trine_config *c) {
     return name && strcmp(name, "cuda") == 0 ? CUDA_WIDEST_HEAD : INT_MAX;
 }
 
+/* What rotary positions and heads need together. */
 static void check_attention(const trine_model *m, fault_list *f) {
     const trine_rope_scaling *s = &m->rope_scaling;
-    EXPECT(m->kv_channels >= 0 && m->kv_channels <= MOST_WIDTH,
-           "--kv-channels %d: must be between 1 and %d (or 0: hidden size / heads)", m->kv_channels,
-           MOST_WIDTH);
-    EXPECT(m->num_query_groups >= 0, "--num-query-groups %d: must be at least 1 (or 0: as heads)",
-           m->num_query_groups);
     EXPECT(m->num_query_groups < 1 || m->num_attention_heads % m->num_query_groups == 0,
            "--num-query-groups %d: must divide --num-attention-heads %d", m->num_query_groups,
            m->num_attention_heads);
-    EXPECT(m->norm_epsilon >= 0 && m->norm_epsilon < 1,
-           "--norm-epsilon %g: must be between 0 and 1", m->norm_epsilon);
-    EXPECT(m->rotary_base >= 0 && isfinite(m->rotary_base),
-           "--rotary-base %g: must be a positive number", m->rotary_base);
-    EXPECT(s->kind == TRINE_ROPE_DEFAULT || (s->factor > 0 && isfinite(s->factor)),
+    EXPECT(s->kind == TRINE_ROPE_DEFAULT || s->factor != 0,
            "--rope-scaling-factor %g: must be a positive number", s->factor);
     EXPECT(s->kind != TRINE_ROPE_LLAMA3 || (s->original_length >= 1 && s->low_freq_factor > 0 &&
                                             s->high_freq_factor > s->low_freq_factor),
@@ -148,22 +104,21 @@ static void check_attention(const trine_model *m, fault_list *f) {
            s->original_length, s->low_freq_factor, s->high_freq_factor);
 }
 
+/* Each value alone, of the model or of the other options. */
+static void check_values(const trine_config *c, bool of_model, fault_list *f) {
+    const options o = config_options(c, NULL, NULL);
+    char text[600];
+    for (size_t i = 0; i < o.count; i++)
+        if ((o.rows[i].role == OPTION_MODEL) == of_model &&
+            options_fault(&o, &o.rows[i], text, sizeof text))
+            complain(f, "%s", text);
+}
+
 static void check_model(const trine_config *c, fault_list *f) {
     const trine_model *m = &c->model;
-    EXPECT(m->num_layers >= 1 && m->num_layers <= 32000,
-           "--num-layers %d: must be between 1 and 32000", m->num_layers);
-    EXPECT(m->hidden_size >= 1 && m->hidden_size <= MOST_WIDTH,
-           "--hidden-size %d: must be between 1 and %d", m->hidden_size, MOST_WIDTH);
-    EXPECT(m->num_attention_heads >= 1, "--num-attention-heads %d: must be at least 1",
-           m->num_attention_heads);
-    EXPECT(m->ffn_hidden_size >= 1 || m->hidden_size < 1 || m->hidden_size > MOST_WIDTH,
-           "--ffn-hidden-size %d: must be at least 1 (or 0: 4 x hidden size)", m->ffn_hidden_size);
-    EXPECT(m->seq_length >= 1, "--seq-length %d: must be at least 1", m->seq_length);
-    EXPECT(m->max_positions >= 0 && (!m->max_positions || gpt_has_rope(m)),
-           "--max-position-embeddings %d: for rotary positions, and not negative (learned ones: "
-           "--seq-length)",
+    EXPECT(m->max_positions <= 0 || gpt_has_rope(m),
+           "--max-position-embeddings %d: for rotary positions (learned ones: --seq-length)",
            m->max_positions);
-    EXPECT(m->vocab_size >= 0, "--vocab-size %d: must not be negative", m->vocab_size);
     EXPECT(m->num_attention_heads < 1 || head_width(m) != 0,
            "--hidden-size %d: must be a multiple of --num-attention-heads %d", m->hidden_size,
            m->num_attention_heads);
@@ -180,75 +135,28 @@ static void check_model(const trine_config *c, fault_list *f) {
            size);
 }
 
-static void check_batch(const trine_config *c, fault_list *f) {
-    EXPECT(c->micro_batch_size >= 1 && c->micro_batch_size <= MOST_SAMPLES,
-           "--micro-batch-size %d: must be between 1 and %d", c->micro_batch_size, MOST_SAMPLES);
-    EXPECT(c->global_batch_size >= 0, "--global-batch-size %d: must not be negative",
-           c->global_batch_size);
-    EXPECT(c->train_iters >= 0, "--train-iters %d: must not be negative", c->train_iters);
-    EXPECT(!c->data.val_data_path || c->eval_iters >= 1, "--eval-iters %d: must be at least 1",
-           c->eval_iters);
+static void check_training(const trine_config *c, fault_list *f) {
+    const trine_optimizer *o = &c->optimizer;
     EXPECT(c->data.data_path,
            "--data-path is required: a token file, which trine-tokens makes from text");
-}
-
-/* The operators take fp32, where the value must be below 1 as well, else its complement is 0. */
-static bool is_fraction(double beta) {
-    return beta >= 0 && beta < 1 && (float)beta < 1;
-}
-
-static void check_optimizer(const trine_optimizer *o, fault_list *f) {
-    EXPECT(o->lr >= 0 && o->lr <= (double)FLT_MAX, "--lr %g: must be at least 0 and finite in fp32",
-           o->lr);
-    EXPECT(o->min_lr >= 0 && o->min_lr <= o->lr, "--min-lr %g: must be between 0 and --lr %g",
-           o->min_lr, o->lr);
-    EXPECT(o->lr_warmup_iters >= 0, "--lr-warmup-iters %d: must not be negative",
-           o->lr_warmup_iters);
-    EXPECT(o->lr_decay_iters >= 0, "--lr-decay-iters %d: must not be negative", o->lr_decay_iters);
-    EXPECT(o->weight_decay >= 0 && o->weight_decay <= (double)FLT_MAX,
-           "--weight-decay %g: must be at least 0 and finite in fp32", o->weight_decay);
-    EXPECT(is_fraction(o->adam_beta1), "--adam-beta1 %.10g: must be in [0, 1) in fp32",
-           o->adam_beta1);
-    EXPECT(is_fraction(o->adam_beta2), "--adam-beta2 %.10g: must be in [0, 1) in fp32",
-           o->adam_beta2);
-    EXPECT(o->adam_eps >= (double)FLT_MIN && o->adam_eps <= (double)FLT_MAX,
-           "--adam-eps %g: must be greater than 0 in fp32", o->adam_eps);
-    EXPECT(o->clip_grad >= 0, "--clip-grad %g: must not be negative (0: no clipping)",
-           o->clip_grad);
+    EXPECT(!(o->min_lr > o->lr), "--min-lr %g: must be between 0 and --lr %g", o->min_lr, o->lr);
 }
 
 static const char *type_text(trine_dtype type) {
     return type == TRINE_BF16 ? "bf16" : type == TRINE_F16 ? "fp16" : "fp32";
 }
 
-/* A scale that the operators, which take fp32, can multiply and divide by. */
-static bool is_scale(double scale) {
-    return scale >= (double)FLT_MIN && scale <= (double)FLT_MAX;
-}
-
+/* Also refuses options that would have no effect. */
 static void check_scale(const trine_precision *p, fault_list *f) {
-    EXPECT(p->loss_scale == 0 || is_scale(p->loss_scale),
-           "--loss-scale %g: must be 0 (dynamic) or greater than 0 in fp32", p->loss_scale);
-    EXPECT(is_scale(p->initial_loss_scale),
-           "--initial-loss-scale %g: must be greater than 0 in fp32", p->initial_loss_scale);
-    EXPECT(is_scale(p->min_loss_scale), "--min-loss-scale %g: must be greater than 0 in fp32",
-           p->min_loss_scale);
-    EXPECT(!(p->min_loss_scale > p->initial_loss_scale),
-           "--min-loss-scale %g: must be at most --initial-loss-scale %g", p->min_loss_scale,
-           p->initial_loss_scale);
-    EXPECT(p->loss_scale_window >= 1, "--loss-scale-window %d: must be at least 1",
-           p->loss_scale_window);
-    EXPECT(p->hysteresis >= 1, "--hysteresis %d: must be at least 1", p->hysteresis);
-}
-
-/* Refuses options that would have no effect. */
-static void check_idle_scale(const trine_precision *p, fault_list *f) {
     trine_config d = trine_config_default();
     const trine_precision *own = &d.precision;
     bool dynamic = p->initial_loss_scale != own->initial_loss_scale ||
                    p->min_loss_scale != own->min_loss_scale ||
                    p->loss_scale_window != own->loss_scale_window ||
                    p->hysteresis != own->hysteresis;
+    EXPECT(!(p->min_loss_scale > p->initial_loss_scale),
+           "--min-loss-scale %g: must be at most --initial-loss-scale %g", p->min_loss_scale,
+           p->initial_loss_scale);
     EXPECT(p->fp16 || p->loss_scale == 0, "--loss-scale requires --fp16");
     EXPECT(p->fp16 || !dynamic, "--initial-loss-scale, --min-loss-scale, --loss-scale-window and "
                                 "--hysteresis require --fp16");
@@ -260,34 +168,15 @@ static void check_idle_scale(const trine_precision *p, fault_list *f) {
 
 static void check_precision(const trine_config *c, fault_list *f) {
     const trine_precision *p = &c->precision;
-    const trine_model *m = &c->model;
     trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
     bool known = p->grads == TRINE_F32 || p->grads == TRINE_BF16 || p->grads == TRINE_F16;
     EXPECT(!p->bf16 || !p->fp16, "--bf16 and --fp16 are mutually exclusive");
-    EXPECT(known, "invalid gradient type %d (valid: fp32, bf16, fp16)", (int)p->grads);
     EXPECT(!known || p->grads == TRINE_F32 || p->grads == compute,
            "--grad-dtype %s: must be fp32 or the compute type (%s)", type_text(p->grads),
            type_text(compute));
     EXPECT(!c->parallel.tf32 || compute == TRINE_F32, "--tf32 and --%s are mutually exclusive",
            type_text(compute));
-    EXPECT(is_fraction(m->hidden_dropout), "--hidden-dropout %.10g: must be in [0, 1) in fp32",
-           m->hidden_dropout);
-    EXPECT(is_fraction(m->attention_dropout),
-           "--attention-dropout %.10g: must be in [0, 1) in fp32", m->attention_dropout);
     check_scale(p, f);
-    check_idle_scale(p, f);
-}
-
-static const char *schedule_names(char *text, size_t size) {
-    static const char *const names[] = {
-#define SCHEDULE_NAME(id, name, words) name,
-        TRINE_SCHEDULE_LIST(SCHEDULE_NAME)
-#undef SCHEDULE_NAME
-    };
-    size_t used = 0;
-    for (int s = 0; s < TRINE_SCHEDULES && used < size; s++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", s ? ", " : "", names[s]);
-    return text;
 }
 
 /* Whether the schedule has this number of chunks per stage. */
@@ -297,49 +186,19 @@ static bool has_chunks(const trine_parallel *p) {
     return asked >= 0 && asked <= STAGE_CHUNKS && (!needs || !asked || asked == needs);
 }
 
-static void check_schedule(const trine_parallel *p, fault_list *f) {
-    char names[160];
-    bool known = (unsigned)p->schedule < TRINE_SCHEDULES;
+static void check_parallel(const trine_parallel *p, fault_list *f) {
+    bool cuda = p->device && strcmp(p->device, "cuda") == 0;
     int asked = p->virtual_stages;
-    EXPECT(known, "unknown schedule %d (valid: %s)", (int)p->schedule,
-           schedule_names(names, sizeof names));
-    EXPECT(asked >= 0 && asked <= STAGE_CHUNKS,
-           "--num-virtual-stages-per-pipeline-rank %d: must be in [0, %d] (0: as the schedule)",
-           asked, STAGE_CHUNKS);
     EXPECT(!p->keep_recomputed || p->recompute == TRINE_RECOMPUTE_FULL,
            "--keep-recomputed requires --recompute-granularity full");
-    if (!known || p->schedule_file || asked < 0 || asked > STAGE_CHUNKS) return;
-    EXPECT(has_chunks(p),
+    EXPECT(!p->cuda_library || cuda, "--cuda-library requires --device cuda");
+    EXPECT(p->transport != TRINE_TRANSPORT_NCCL || cuda, "--transport nccl requires --device cuda");
+    EXPECT(!p->tf32 || cuda, "--tf32 requires --device cuda");
+    if ((unsigned)p->schedule >= TRINE_SCHEDULES || p->schedule_file) return;
+    EXPECT(has_chunks(p) || asked < 0 || asked > STAGE_CHUNKS,
            "--num-virtual-stages-per-pipeline-rank %d: must be %d with this schedule; use "
            "--schedule interleaved, zb or bfs for any number",
            asked, pp_schedule_of(p->schedule)->virtual);
-}
-
-static void check_choices(const trine_parallel *p, fault_list *f) {
-    device_kind kind;
-    EXPECT((unsigned)p->zero <= TRINE_ZERO_3, "--zero %d: must be 0, 1, 2 or 3", (int)p->zero);
-    check_schedule(p, f);
-    EXPECT((unsigned)p->recompute < TRINE_RECOMPUTES,
-           "unknown recompute granularity %d (valid: none, selective, full)", (int)p->recompute);
-    EXPECT(p->loss_chunk >= 0,
-           "--loss-chunk %d: must not be negative (0: from the vocabulary size and the device)",
-           p->loss_chunk);
-    EXPECT(p->gather_buffers >= 1, "--gather-buffers %d: must be at least 1", p->gather_buffers);
-    EXPECT(p->reduce_buffers >= 1, "--reduce-buffers %d: must be at least 1", p->reduce_buffers);
-    EXPECT(p->threads >= 0, "--threads %d: must not be negative", p->threads);
-    EXPECT(p->ranks_per_node >= 0, "--ranks-per-node %d: must not be negative", p->ranks_per_node);
-    EXPECT(p->io_timeout >= 0, "--io-timeout %g: must not be negative (0: no limit)",
-           p->io_timeout);
-    EXPECT(p->timeout >= 0, "--timeout %g: must not be negative (0: no limit)", p->timeout);
-    if (device_find(&kind, p->device) == TRINE_OK) {
-        EXPECT(!p->cuda_library || kind == DEVICE_CUDA, "--cuda-library requires --device cuda");
-        EXPECT(p->transport != TRINE_TRANSPORT_NCCL || kind == DEVICE_CUDA,
-               "--transport nccl requires --device cuda");
-        EXPECT(!p->tf32 || kind == DEVICE_CUDA, "--tf32 requires --device cuda");
-        return;
-    }
-    complain(f, "--device: %s", status_message());
-    status_clear();
 }
 
 /* ---- The layout: what depends on dp, tp and pp ---- */
@@ -365,7 +224,7 @@ static void check_micros(const trine_config *c, fault_list *f) {
     int global = c->global_batch_size, ranks = sample_ranks(c), micros;
     char axes[AXES_TEXT];
     axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes);
-    if (c->micro_batch_size < 1 || global < 0) return; /* reported by check_batch */
+    if (c->micro_batch_size < 1 || global < 0) return; /* reported by check_values */
     if (dp_micro_batches(global, c->micro_batch_size, ranks, &micros) == TRINE_OK) {
         EXPECT(micros <= MOST_MICROS,
                "--global-batch-size %d: %d micro-batches per dp rank, more than %d; use a larger "
@@ -454,12 +313,7 @@ static void check_ranks(trine_layout l, bool dp_left, int ranks, fault_list *f) 
 static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_list *f) {
     const trine_model *m = &c->model;
     trine_layout l = c->parallel.layout;
-    if (!axes_positive(l)) {
-        char text[AXES_TEXT];
-        complain(f, "%s: each must be at least 1; --dp 0 means ranks / (tp x pp)",
-                 axes_options(l, text, sizeof text));
-        return;
-    }
+    if (!axes_positive(l)) return; /* reported by check_values */
     check_heads(m, l.tp, f);
     check_rows(c, f);
     check_micros(c, f);
@@ -472,7 +326,7 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
 static void fill_in(trine_config *c, int ranks) {
     trine_layout *l = &c->parallel.layout;
     int width = c->model.hidden_size;
-    if (!c->model.ffn_hidden_size && width >= 1 && width <= MOST_WIDTH)
+    if (!c->model.ffn_hidden_size && width >= 1 && width <= CONFIG_MOST_WIDTH)
         c->model.ffn_hidden_size = 4 * width;
     if (l->dp == 0) {
         l->dp = 1;
@@ -574,12 +428,13 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     fill_in(&c, ranks);
     const char *unread = gpt_unread(&config->model);
     EXPECT(!unread, "%s", unread);
+    check_values(config, true, f);
     check_model(&c, f);
     check_family(&c.model, f);
-    check_choices(&c.parallel, f);
+    check_values(config, false, f);
+    check_parallel(&c.parallel, f);
     check_precision(&c, f);
-    check_batch(&c, f);
-    check_optimizer(&c.optimizer, f);
+    check_training(&c, f);
     int others = f->count;
     if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;

@@ -1,7 +1,7 @@
 /* Derives from a checked configuration what other modules need: the spec of the programs, the shapes
  * of the model, the memory plan of any rank. The trainer, --dry-run and --explain all start here:
  *
- *   trine_config --config.c, checked--> resolve_spec  --compose.c--> programs of all stages, verified
+ *   trine_config --check_config.c---> resolve_spec  --compose.c--> programs of all stages, verified
  *                                       resolve_shape --state.c----> rank state (an arena)
  *                                                   --exec.c-----> a step: program x state
  *

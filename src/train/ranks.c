@@ -5,58 +5,29 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "ckpt/settings.h"
-
-static const char options_differ[] = "the ranks of this job were started with different options";
+#include "comm/api/alike.h"
+#include "config/config.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* Compares a list if it was created on every rank. */
-static trine_status agree(trine_world *world, trine_status made, alike_list *list) {
-    trine_status status = trine_world_agree(world, made);
-    if (status == TRINE_OK) status = alike_agree(world, list, options_differ);
-    alike_end(list);
-    return status;
-}
-
 trine_status ranks_agree_config(trine_world *world, const trine_config *config) {
     trine_config c = *config;
-    alike_list list;
     /* Fills in defaults, so that --dp 2 equals --dp 0 where dp is 2. */
     if (trine_config_check(&c, trine_world_size(world)) != TRINE_OK) status_clear();
-    return agree(world, settings_alike(&c, &list), &list);
-}
-
-static trine_status list_checkpoint(alike_list *list, const trine_checkpoint *c) {
-    bool automatic = c->load && strcmp(c->load, "auto") == 0;
-    TRY(alike_begin(list, 7));
-    alike_text(list, "save", c->save ? "given" : "not given");
-    alike_number(list, "save-interval", c->save_interval);
-    alike_number(list, "keep", c->keep);
-    alike_text(list, "load", automatic ? "auto" : c->load ? "a path" : "not given");
-    alike_flag(list, "load-weights-only", c->load_weights_only);
-    alike_text(list, "pretrained-checkpoint", c->pretrained ? "given" : "not given");
-    alike_number(list, "max-minutes", c->max_minutes);
-    return TRINE_OK;
+    const options o = config_options(&c, NULL, NULL);
+    return alike_agree_options(world, &o);
 }
 
 trine_status ranks_agree_checkpoint(trine_world *world, const trine_checkpoint *c) {
-    alike_list list;
-    return agree(world, list_checkpoint(&list, c), &list);
-}
-
-static trine_status list_run(alike_list *list, const trine_run *run) {
-    TRY(alike_begin(list, 2));
-    alike_number(list, "eval-interval", run->eval_interval);
-    alike_flag(list, "profile", run->profile);
-    return TRINE_OK;
+    const options o = config_options(NULL, NULL, c);
+    return alike_agree_options(world, &o);
 }
 
 trine_status trine_run_agree(trine_world *world, const trine_run *run) {
     CHECK_GIVEN(world, "world");
     CHECK_GIVEN(run, "run");
-    alike_list list;
-    return agree(world, list_run(&list, run), &list);
+    const options o = config_options(NULL, run, NULL);
+    return alike_agree_options(world, &o);
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */

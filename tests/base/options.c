@@ -10,7 +10,7 @@
 
 typedef enum { NAIVE, GPIPE, ONE_F_ONE_B } order;
 
-static const char *const orders[] = {"naive", "gpipe", "1f1b", NULL};
+static const char *const orders[] = {"naive", "gpipe", "1f1b"};
 
 /* The settings that the tests' table fills. */
 typedef struct {
@@ -27,47 +27,44 @@ typedef struct {
 static const settings defaults = {
     .layers = 12, .tp = 1, .any = -1, .seed = 1337, .lr = 6e-4, .beta = 0.9, .schedule = GPIPE};
 
-enum { ROWS = 15 };
+static const option rows[] = {
+    {OPTION_HEADING("Model")},
+    {OPTION_INT("num-layers", settings, layers, "N", 1, INT_MAX, 12, "transformer layers")},
+    {OPTION_HEADING("Parallel")},
+    {OPTION_INT("tp", settings, tp, "N", 1, 8, 1, "tensor parallel size"),
+     .alias = "tensor-model-parallel-size"},
+    {OPTION_CHOICE("schedule", settings, schedule, orders, GPIPE, "order of micro-batches")},
+    {OPTION_FLAG("audit", settings, audit, "compare every collective")},
+    {OPTION_HEADING("Rest")},
+    {OPTION_INT("any", settings, any, "N", INT_MIN, INT_MAX, -1, "any number")},
+    {OPTION_U64("seed", settings, seed, "N", 1337, "of all that is random"), .alias = "s"},
+    {OPTION_DOUBLE("lr", settings, lr, "X", 0, INFINITY, 6e-4, "learning rate")},
+    {OPTION_DOUBLE("adam-beta1", settings, beta, "X", 0, 1, 0.9, "decay of the mean")},
+    {OPTION_DOUBLE("free", settings, free, "X", -INFINITY, INFINITY, 0, "any number")},
+    {OPTION_STRING("data-path", settings, path, "FILE", NULL, "token file or glob")},
+    {OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
+    {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
+};
 
-static void make_rows(option rows[ROWS], settings *s) {
-    const option all[ROWS] = {
-        OPTION_HEADING("Model"),
-        OPTION_INT("num-layers", NULL, &s->layers, "N", 1, INT_MAX, "transformer layers"),
-        OPTION_HEADING("Parallel"),
-        OPTION_INT("tp", "tensor-model-parallel-size", &s->tp, "N", 1, 8, "tensor parallel size"),
-        OPTION_CHOICE("schedule", NULL, &s->schedule, orders, "order of micro-batches"),
-        OPTION_FLAG("audit", NULL, &s->audit, "compare every collective"),
-        OPTION_HEADING("Rest"),
-        OPTION_INT("any", NULL, &s->any, "N", INT_MIN, INT_MAX, "any number"),
-        OPTION_U64("seed", "s", &s->seed, "N", "of all that is random"),
-        OPTION_DOUBLE("lr", NULL, &s->lr, "X", 0, INFINITY, "learning rate"),
-        OPTION_DOUBLE("adam-beta1", NULL, &s->beta, "X", 0, 1, "decay of the mean"),
-        OPTION_DOUBLE("free", NULL, &s->free, "X", -INFINITY, INFINITY, "any number"),
-        OPTION_STRING("data-path", NULL, &s->path, "FILE", "token file or glob"),
-        OPTION_STRING("log", NULL, &s->log, "FILE", "metrics"),
-        OPTION_FLAG("help", "h", &s->help, "print this and exit"),
-    };
-    memcpy(rows, all, sizeof all);
-}
+enum { ROWS = sizeof rows / sizeof *rows };
 
 enum { REFUSING, COLLECTING };
 
 /* Parses a command line of arguments separated by blanks; '' is an empty argument. *s starts at the
- * defaults. */
+ * rows' defaults. */
 static trine_status parse(settings *s, int mode, const char *line) {
     static char text[16384];
     static char *argv[512];
     int argc = 0;
-    *s = defaults;
+    memset(s, 0xff, sizeof *s);
     snprintf(text, sizeof text, "program %s", line);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
         char *quotes = strstr(word, "''");
         if (quotes) *quotes = '\0';
         argv[argc++] = word;
     }
-    option rows[ROWS];
-    make_rows(rows, s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {s}};
+    options_defaults(&o);
     if (mode == COLLECTING) {
         o.arguments = s->arguments;
         o.argument_count = &s->argument_count;
@@ -102,9 +99,7 @@ static void nothing_given_changes_nothing(void **state) {
     settings s;
     OK(parse(&s, REFUSING, ""));
     assert_settings_equal(&s, &defaults);
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {&s}};
     char *none[] = {NULL};
     OK(options_parse(&o, 0, none)); /* not even a program's name */
     assert_settings_equal(&s, &defaults);
@@ -228,14 +223,15 @@ static void values_say_what_was_expected(void **state) {
 
 static void an_int_ends_where_its_type_ends(void **state) {
     (void)state;
-    int x = 5;
-    const option rows[] = {OPTION_INT("any", NULL, &x, "N", -INFINITY, INFINITY, "any number")};
-    options o = {.program = "program", .rows = rows, .count = 1};
+    settings s = {.any = 5};
+    const option row = {
+        OPTION_INT("any", settings, any, "N", -INFINITY, INFINITY, 0, "any number")};
+    options o = {.program = "program", .rows = &row, .count = 1, .at = {&s}};
     static char *words[] = {"--any=2147483648", "--any=-2147483649", "--any=4294967296"};
     for (int i = 0; i < 3; i++) {
         char *argv[] = {"program", words[i], NULL};
         assert_int_equal(options_parse(&o, 2, argv), TRINE_EINVAL);
-        assert_int_equal(x, 5);
+        assert_int_equal(s.any, 5);
     }
     status_clear();
 }
@@ -244,9 +240,7 @@ static void an_int_ends_where_its_type_ends(void **state) {
 static void blanks_are_no_part_of_a_number(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .rows = rows, .count = ROWS};
+    options o = {.program = "program", .rows = rows, .count = ROWS, .at = {&s}};
     static char *words[] = {"--any= 3",    "--any=3 ", "--seed= 3",
                             "--seed=\t-1", "--lr= 1",  "--lr=1 "};
     for (int i = 0; i < 6; i++) {
@@ -340,7 +334,7 @@ static void nearest_counts_letters(void **state) {
     static const char *const names[] = {"gpt2", "gpt2-medium", NULL, "gpt2-large", "gpt2-xl"};
     static const struct {
         const char *word, *nearest;
-    } rows[] = {
+    } table[] = {
         {"gpt2", "gpt2"},
         {"gpt", "gpt2"},
         {"gtp2", "gpt2"},
@@ -356,10 +350,10 @@ static void nearest_counts_letters(void **state) {
         {"gpt2-m", "gpt2-medium"}, /* begins it; "gpt2" is as near */
         {"gpt2-mediu", "gpt2-medium"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *got = options_nearest(rows[i].word, names, 5);
-        if (rows[i].nearest)
-            assert_string_equal(got ? got : "(none)", rows[i].nearest);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *got = options_nearest(table[i].word, names, 5);
+        if (table[i].nearest)
+            assert_string_equal(got ? got : "(none)", table[i].nearest);
         else
             assert_null(got);
     }
@@ -383,9 +377,11 @@ static void help_shows_groups_and_defaults(void **state) {
     (void)state;
     settings s = defaults;
     s.path = "corpus_*.bin";
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "program", .usage = "[options] FILE...", .rows = rows, .count = ROWS};
+    options o = {.program = "program",
+                 .usage = "[options] FILE...",
+                 .rows = rows,
+                 .count = ROWS,
+                 .at = {&s}};
     char *text = help_of(&o);
     assert_string_equal(
         text, "Usage: program [options] FILE...\n"
@@ -416,9 +412,7 @@ static void help_shows_groups_and_defaults(void **state) {
 static void every_table_with_help_has_a_version(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
-    make_rows(rows, &s);
-    options o = {.program = "dir/trine-x", .rows = rows, .count = ROWS};
+    options o = {.program = "dir/trine-x", .rows = rows, .count = ROWS, .at = {&s}};
     char *argv[] = {"x", "--version", NULL};
     OK(options_parse(&o, 2, argv));
     assert_true(s.help);
@@ -436,37 +430,39 @@ static void every_table_with_help_has_a_version(void **state) {
 
 static void help_writes_round_numbers_out(void **state) {
     (void)state;
-    double ten = 600, large = 1e9, small = 1e-8;
-    const option rows[] = {
-        OPTION_DOUBLE("timeout", NULL, &ten, "X", 0, INFINITY, "a"),
-        OPTION_DOUBLE("large", NULL, &large, "X", 0, INFINITY, "b"),
-        OPTION_DOUBLE("small", NULL, &small, "X", 0, INFINITY, "c"),
-    };
-    char *text = help_of(&(options){.program = "p", .rows = rows, .count = 3});
-    assert_non_null(strstr(text, "a (default: 600)\n"));
-    assert_non_null(strstr(text, "b (default: 1e+09)\n"));
-    assert_non_null(strstr(text, "c (default: 1e-08)\n"));
-    free(text);
+    const struct {
+        double value;
+        const char *text;
+    } table[] = {{600, "a (default: 600)\n"},
+                 {1e9, "a (default: 1000000000)\n"},
+                 {1e-8, "a (default: 1e-08)\n"}};
+    const option row = {OPTION_DOUBLE("lr", settings, lr, "X", 0, INFINITY, 0, "a")};
+    for (int i = 0; i < 3; i++) {
+        settings s = {.lr = table[i].value};
+        char *text = help_of(&(options){.program = "p", .rows = &row, .count = 1, .at = {&s}});
+        assert_non_null(strstr(text, table[i].text));
+        free(text);
+    }
 }
 
 static void help_fits_100_columns(void **state) {
     (void)state;
-    double x = 0.1 + 0.2; /* needs 17 digits */
-    bool on = true;
-    const option rows[] = {
-        OPTION_DOUBLE(
-            "first", NULL, &x, "X", 0, 1,
+    settings s = {.lr = 0.1 + 0.2, .audit = true}; /* needs 17 digits */
+    const option own[] = {
+        {OPTION_DOUBLE(
+            "first", settings, lr, "X", 0, 1, 0,
             "a long story about one number, which goes on and on, over the end of the first "
-            "line and of the second one, until all has been said that there is to say of it"),
-        OPTION_FLAG("flag", NULL, &on, "short"),
-        OPTION_DOUBLE("last", NULL, &x, "X", 0, 1, "short"),
+            "line and of the second one, until all has been said that there is to say of it")},
+        {OPTION_FLAG("flag", settings, audit, "short")},
+        {OPTION_DOUBLE("last", settings, lr, "X", 0, 1, 0, "short")},
     };
     options o = {
         .program = "p",
         .about = "A paragraph that is longer than a line: it tells what the program is for, what "
                  "it reads, what it writes, and where to go from here.",
-        .rows = rows,
-        .count = 3};
+        .rows = own,
+        .count = 3,
+        .at = {&s}};
     char *text = help_of(&o);
     assert_non_null(strstr(text, "Usage: p [options]\n\nA paragraph"));
     assert_non_null(strstr(text, "  --last X   short (default: 0.30000000000000004)\n"));
@@ -485,11 +481,11 @@ static void help_fits_100_columns(void **state) {
 static void help_is_a_manual_page_too(void **state) {
     (void)state;
     settings s = defaults;
-    option rows[ROWS];
+    option own[ROWS];
     const char *about = "Does two things. The other's `x' costs ~1 \\ 2^3.";
-    make_rows(rows, &s);
-    rows[0].help = ".sp is no request";
-    options o = {.program = "dir/a-b", .about = about, .rows = rows, .count = ROWS};
+    memcpy(own, rows, sizeof own);
+    own[0].help = ".sp is no request";
+    options o = {.program = "dir/a-b", .about = about, .rows = own, .count = ROWS, .at = {&s}};
     char *argv[] = {"a-b", "--help=man", NULL};
     OK(options_parse(&o, 2, argv));
     assert_true(s.help);
@@ -514,16 +510,24 @@ static void help_is_a_manual_page_too(void **state) {
             "--help: unexpected value \"html\"; expected no value");
 }
 
+typedef struct {
+    const char *text;
+    char room[40];
+    bool flag;
+} blend_struct;
+
 /* A blend of `count` words in `argv`, with room for 40 characters; */
 static trine_status parse_blend(const char **text, int count, char *const *argv) {
-    static char room[40];
-    bool flag;
-    const option rows[] = {OPTION_BLEND("data-path", NULL, text, room, "FILE", "token files"),
-                           OPTION_FLAG("flag", "f", &flag, "a flag")};
-    const options o = {.program = "program", .rows = rows, .count = 2};
-    memset(room, 'x', sizeof room);
-    *text = "default";
-    return options_parse(&o, count, argv);
+    static blend_struct b;
+    static const option own[] = {
+        {OPTION_BLEND("data-path", blend_struct, text, blend_struct, room, "FILE", "token files")},
+        {OPTION_FLAG("flag", blend_struct, flag, "a flag"), .alias = "f"}};
+    const options o = {.program = "program", .rows = own, .count = 2, .at = {&b}};
+    memset(b.room, 'x', sizeof b.room);
+    b.text = "default";
+    trine_status status = options_parse(&o, count, argv);
+    *text = b.text;
+    return status;
 }
 
 #define BLEND(...)                                                                                 \
@@ -580,26 +584,143 @@ static void blends_that_are_none(void **state) {
     assert_string_equal(text, "default");
 }
 
+/* ---- Words, types and checks ---- */
+
+typedef struct {
+    order schedule;
+    const char *file, *device, *newest;
+    int *type;
+    int steps;
+    double beta, scale;
+    bool help;
+} kinds;
+
+static int seven = 7;
+
+static trine_status read_type(void *to, const char *text) {
+    CHECK(!strcmp(text, "seven"), TRINE_EINVAL, "unknown type \"%s\"", text);
+    *(int **)to = &seven;
+    return TRINE_OK;
+}
+
+static const char *print_type(const void *at, char text[OPTION_TEXT]) {
+    const int *type = *(int *const *)at;
+    snprintf(text, OPTION_TEXT, "%d", type ? *type : 0);
+    return text;
+}
+
+static const option_type type = {read_type, print_type};
+static const char *const devices[] = {"cpu", NULL, "cuda"}, *const newest[] = {"auto"};
+
+static const option kind_rows[] = {
+    {OPTION_CHOICE_OR_FILE("schedule", kinds, schedule, file, orders, "NAME|FILE", GPIPE, "a")},
+    {OPTION_WORD("device", kinds, device, devices, NULL, "cpu", "b")},
+    {OPTION_WORDS(newest), OPTION_STRING("load", kinds, newest, "PATH", NULL, "c")},
+    {.absent = true, OPTION_TYPE("type", kinds, type, &type, "NAME", "d")},
+    {OPTION_INT("steps", kinds, steps, "N", 0, 10, 3, "steps; 0: all; the rest is dropped")},
+    {OPTION_DOUBLE("beta", kinds, beta, "X", OPTION_FRACTION, 0.5, "e")},
+    {.or_zero = true, OPTION_DOUBLE("scale", kinds, scale, "X", OPTION_POSITIVE, 0, "f; 0: none")},
+    {OPTION_STRING("unseen", kinds, file, "FILE", NULL, NULL)},
+    {OPTION_FLAG("help", kinds, help, "g"), .alias = "h"},
+};
+
+enum { KINDS = sizeof kind_rows / sizeof *kind_rows };
+
+static options kind_table(kinds *k) {
+    options o = {.program = "p", .rows = kind_rows, .count = KINDS, .at = {k}};
+    options_defaults(&o);
+    return o;
+}
+
+static trine_status parse_kinds(kinds *k, int argc, char *const *argv) {
+    options o = kind_table(k);
+    return options_parse(&o, argc, argv);
+}
+
+#define PARSE(...)                                                                                 \
+    parse_kinds(&k, (int)(sizeof((char *[]){"p", __VA_ARGS__}) / sizeof(char *)),                  \
+                (char *[]){"p", __VA_ARGS__})
+
+static void words_files_and_types(void **state) {
+    (void)state;
+    kinds k;
+    OK(PARSE("--schedule", "1f1b", "--device=cuda", "--load", "auto", "--type", "seven"));
+    assert_true(k.schedule == ONE_F_ONE_B && !k.file && k.device == devices[2] && k.type == &seven);
+    OK(PARSE("--schedule", "1f1b", "--schedule", "a.csv"));
+    assert_true(k.schedule == GPIPE); /* its default */
+    assert_string_equal(k.file, "a.csv");
+    OK(PARSE("--schedule=./1f1b", "--schedule", "naive"));
+    assert_true(k.schedule == NAIVE && !k.file && !k.type);
+    REFUSED(
+        PARSE("--schedule", "csv", "--device", "gpu", "--type", "six", "--unseen=x"), TRINE_EINVAL,
+        "4 errors on the command line:\n"
+        "  - --schedule: invalid value \"csv\"; expected naive, gpipe, 1f1b or a file, whose name "
+        "has a dot or a slash\n"
+        "  - --device: invalid value \"gpu\"; expected cpu or cuda\n"
+        "  - --type: unknown type \"six\"\n"
+        "  - unknown option --unseen; see --help");
+    REFUSED(
+        PARSE("--beta", "1", "--scale=-1"), TRINE_EINVAL,
+        "  - --beta: invalid value \"1\"; expected a number that is in [0, 1) in fp32\n"
+        "  - --scale: invalid value \"-1\"; expected a number that is 0 or greater than 0 in fp32");
+}
+
+static void a_value_is_checked_wherever_it_comes_from(void **state) {
+    (void)state;
+    static const struct {
+        size_t row;
+        const char *says;
+    } table[] = {{0, "--schedule 3: must be naive, gpipe or 1f1b"},
+                 {1, "--device gpu: must be cpu or cuda"},
+                 {2, "--load: must not be empty"},
+                 {4, "--steps 11: must be between 0 and 10 (0: all)"},
+                 {5, "--beta nan: must be in [0, 1) in fp32"},
+                 {6, "--scale 1e-50: must be 0 or greater than 0 in fp32 (0: none)"}};
+    kinds k;
+    char text[300];
+    const options o = kind_table(&k);
+    for (size_t i = 0; i < KINDS; i++) assert_false(options_fault(&o, &o.rows[i], text, 300));
+    assert_true(options_is_absent(&o, &o.rows[3]) && options_is_absent(&o, &o.rows[4]));
+    k = (kinds){.schedule = (order)3,
+                .device = "gpu",
+                .newest = "",
+                .type = &seven,
+                .steps = 11,
+                .beta = (double)NAN,
+                .scale = 1e-50};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_true(options_fault(&o, &o.rows[table[i].row], text, sizeof text));
+        assert_string_equal(text, table[i].says);
+    }
+    assert_false(options_is_absent(&o, &o.rows[3]) || options_is_absent(&o, &o.rows[4]));
+}
+
+typedef struct {
+    option_list stop;
+} one_list;
+
 /* A list has every value, in order, up to its limit; an empty value is none. */
 static void a_list_has_every_value(void **state) {
     (void)state;
-    option_list list = {.count = 0};
-    const option row = OPTION_LIST("stop", "s", &list, "TEXT", "where to end");
-    const options o = {.program = "program", .rows = &row, .count = 1};
+    static const option row = {OPTION_LIST("stop", one_list, stop, "TEXT", "where to end"),
+                               .alias = "s"};
+    one_list all = {.stop = {.count = 0}};
+    const option_list *list = &all.stop;
+    const options o = {.program = "program", .rows = &row, .count = 1, .at = {&all}};
     char *argv[2 * OPTION_LIST_MOST + 3] = {"program", "--stop", "a", "--stop=b c", "-s", "d"};
     OK(options_parse(&o, 6, argv));
-    assert_int_equal(list.count, 3);
-    assert_string_equal(list.texts[0], "a");
-    assert_string_equal(list.texts[1], "b c");
-    assert_string_equal(list.texts[2], "d");
+    assert_int_equal(list->count, 3);
+    assert_string_equal(list->texts[0], "a");
+    assert_string_equal(list->texts[1], "b c");
+    assert_string_equal(list->texts[2], "d");
     argv[1] = "--stop=";
     REFUSED(options_parse(&o, 2, argv), TRINE_EINVAL, "a non-empty string, at most 16 times");
-    assert_int_equal(list.count, 3);
-    list.count = 0;
+    assert_int_equal(list->count, 3);
+    options_defaults(&o);
     for (int i = 1; i <= OPTION_LIST_MOST + 1; i++) argv[i] = "--stop=x";
     REFUSED(options_parse(&o, OPTION_LIST_MOST + 2, argv), TRINE_EINVAL,
             "--stop: invalid value \"x\"");
-    assert_int_equal(list.count, OPTION_LIST_MOST);
+    assert_int_equal(list->count, OPTION_LIST_MOST);
 }
 
 static const struct CMUnitTest options_tests[] = {
@@ -627,6 +748,8 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
+    cmocka_unit_test(words_files_and_types),
+    cmocka_unit_test(a_value_is_checked_wherever_it_comes_from),
     cmocka_unit_test(a_list_has_every_value),
 };
 

@@ -37,11 +37,15 @@ alone "--data-path is required" "no data"
 
 # ---- Precision
 
-refused 2 "--bf16 and --fp16 are mutually exclusive" --data-path "$data" --bf16 --fp16 \
-    --hidden-dropout 1 --attention-dropout 0.99999999999 --min-loss-scale 8 --initial-loss-scale 4 &&
-    says 1 "--hidden-dropout 1: must be in [0, 1)" && says 1 "--attention-dropout 1: must be in [0, 1)" &&
-    says 1 "--min-loss-scale 8: must be at most --initial-loss-scale 4"
-result $? "two types, dropout of 1 and a minimum scale above the initial one, in one message"
+refused 2 "--hidden-dropout: invalid value \"1\"; expected a number that is in [0, 1) in fp32" --data-path "$data" \
+    --hidden-dropout 1 --attention-dropout 0.99999999999 --min-loss-scale 0 --reduce-buffers 30001 &&
+    says 1 "--attention-dropout: invalid value \"0.99999999999\"; expected a number that is in [0, 1) in fp32" &&
+    says 1 "--min-loss-scale: invalid value \"0\"; expected a number that is greater than 0 in fp32" &&
+    says 1 "--reduce-buffers: invalid value \"30001\"; expected an integer from 1 to 30000"
+result $? "numbers outside of their ranges, in one message"
+refused 2 "--bf16 and --fp16 are mutually exclusive" --data-path "$data" --bf16 --fp16 --min-loss-scale 8 \
+    --initial-loss-scale 4 && says 1 "--min-loss-scale 8: must be at most --initial-loss-scale 4"
+result $? "two types and a minimum scale above the initial one, in one message"
 
 alone "--grad-dtype bf16: must be fp32 or the compute type (fp32)" "16-bit gradients of fp32" \
     --data-path "$data" --grad-dtype bf16

@@ -2,7 +2,7 @@
 /* A run that is saved with some options and resumed with others: refused, reported, or equal in every bit to one that
  * was never interrupted; never another model or another run in silence.
  *
- *   table   each row of the settings (ckpt/settings.h) with two values, saved with one and resumed with the other,
+ *   table   each option that is saved (config/config.h) with two values, saved with one and resumed with the other,
  *           both ways; a row without two values here fails. Each option of the trainer is such a row or is listed here
  *           with the reason why no number depends on it
  *   random  20 pairs (2,000 with TRINE_FULL=1; TRINE_PAIRS, TRINE_SEED) of random options over all families, loaded
@@ -22,6 +22,7 @@
 #include "ckpt/settings.h"
 #include "ckpt/source.h"
 #include "comm/api/comm.h"
+#include "config/config.h"
 #include "trine_checkpoint.h"
 
 enum { BEFORE = 2, AFTER = 2, ARGS = 120, TEXT = 2000 };
@@ -289,9 +290,9 @@ static const row_case *case_of(const char *name) {
 }
 
 /* Saves in base/NAME. */
-static run_result save(const row_case *c, const char *options, const char *name) {
+static run_result save(const row_case *c, const char *words, const char *name) {
     char line[TEXT];
-    snprintf(line, sizeof line, "%s %s %s --save %s/%s", common, c->with, options, base, name);
+    snprintf(line, sizeof line, "%s %s %s --save %s/%s", common, c->with, words, base, name);
     run_result r = run_line(line);
     if (r.status != TRINE_OK) fail_msg("%s cannot be saved: %s", line, r.message);
     return r;
@@ -315,17 +316,17 @@ static void expect_model(const row_case *c, bool given, const run_result *r, con
 }
 
 /* Resumes base/NAME, saved as `a`, with options whose own settings are `b`. */
-static void resume(const row_case *c, setting_role role, const char *options, const char *name,
+static void resume(const row_case *c, option_role role, const char *words, const char *name,
                    const run_result *a, const run_result *b) {
     char line[TEXT], at[2][JSON_NUMBER];
-    bool given = *options != 0;
-    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2", common_loaded, c->with, options,
-             base, name);
+    bool given = *words != 0;
+    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2", common_loaded, c->with, words, base,
+             name);
     run_result r = run_line(line);
     const char *saved = value(a->settings, c->name, at[0]);
     const char *now = value(b->settings, c->name, at[1]);
     if (!strcmp(saved, now)) fail_msg("%s has no two values: %s", c->name, saved);
-    if (role == SETTING_MODEL) {
+    if (role == OPTION_MODEL) {
         expect_model(c, given, &r, saved, now);
     } else if (r.status != TRINE_OK) {
         fail_msg("%s: %s", line, r.message);
@@ -335,7 +336,7 @@ static void resume(const row_case *c, setting_role role, const char *options, co
     run_free(&r);
 }
 
-static void check_row(const char *name, setting_role role) {
+static void check_row(const char *name, option_role role) {
     const row_case *c = case_of(name);
     run_result a = save(c, c->a, "a"), b = save(c, c->b, "b");
     resume(c, role, c->b, "a", &a, &b);
@@ -346,9 +347,8 @@ static void check_row(const char *name, setting_role role) {
 
 static void every_setting_is_refused_reported_or_kept(void **state) {
     (void)state;
-    setting_role role;
-    const char *name;
-    for (size_t i = 0; (name = settings_row(i, &role)); i++) check_row(name, role);
+    for (const option *row = NULL; (row = config_saved_after(row));)
+        check_row(row->name, row->role);
 }
 
 /* ---- Options that are no settings ------------------------------------------------------------ */
@@ -365,13 +365,11 @@ static const char *const others[] = {
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
     "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "peak-tflops", "profile",
-    "profile-json", "dry-run", "explain", "ranks", "export-schedule", "help", "version"};
+    "profile-json", "dry-run", "explain", "ranks", "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
-    setting_role role;
-    const char *row;
-    for (size_t i = 0; (row = settings_row(i, &role)); i++)
-        if (!strcmp(row, name)) return true;
+    for (const option *row = NULL; (row = config_saved_after(row));)
+        if (!strcmp(row->name, name)) return true;
     return false;
 }
 
@@ -381,24 +379,15 @@ static bool is_other(const char *name) {
     return false;
 }
 
-/* The help has every option, at the beginning of a line. */
 static void every_option_is_a_setting_or_has_a_reason(void **state) {
     (void)state;
-    char *help = NULL, name[100];
-    size_t bytes;
-    int options = 0;
-    FILE *out = open_memstream(&help, &bytes);
-    assert_non_null(out);
-    OK(trine_usage("train_gpt", out));
-    fclose(out);
-    for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n")) {
-        if (strncmp(line, "  --", 4) != 0 || sscanf(line, " --%99[a-z0-9-]", name) != 1) continue;
-        options++;
-        if (is_setting(name) == is_other(name))
+    const options o = config_options(NULL, NULL, NULL);
+    assert_true(o.count > 80);
+    for (size_t i = 0; i < o.count; i++) {
+        const char *name = o.rows[i].name;
+        if (name && o.rows[i].help && is_setting(name) == is_other(name))
             fail_msg("--%s: %s", name, is_other(name) ? "is a setting" : "may change numbers");
     }
-    assert_true(options > 80);
-    free(help);
 }
 
 /* ---- Random pairs ---------------------------------------------------------------------------- */
@@ -504,29 +493,26 @@ static trine_status export(void) {
 }
 
 /* Settings of a role in which two configurations differ; `only` (NULL: any) is the one to look for. */
-static int differences(const char *a, const char *b, setting_role role, const char *only) {
+static int differences(const char *a, const char *b, option_role role, const char *only) {
     char text[2][JSON_NUMBER];
-    setting_role is;
-    const char *name;
     int count = 0;
-    for (size_t i = 0; (name = settings_row(i, &is)); i++)
-        count += is == role && (!only || !strcmp(name, only)) &&
-                 strcmp(value(a, name, text[0]), value(b, name, text[1])) != 0;
+    for (const option *row = NULL; (row = config_saved_after(row));)
+        count += row->role == role && (!only || !strcmp(row->name, only)) &&
+                 strcmp(value(a, row->name, text[0]), value(b, row->name, text[1])) != 0;
     return count;
 }
 
 static bool differs(const char *a, const char *b, const char *name) {
     int count = 0;
-    for (int role = SETTING_MODEL; role <= SETTING_LAYOUT; role++)
-        count += differences(a, b, (setting_role)role, name);
+    for (int role = OPTION_LAYOUT; role <= OPTION_MODEL; role++)
+        count += differences(a, b, (option_role)role, name);
     return count != 0;
 }
 
 static void expect_reported(const run_result *a, const run_result *r, const char *line) {
     char text[2][JSON_NUMBER];
-    setting_role role;
-    const char *name;
-    for (size_t i = 0; (name = settings_row(i, &role)); i++) {
+    for (const option *row = NULL; (row = config_saved_after(row));) {
+        const char *name = row->name;
         const char *x = value(a->settings, name, text[0]), *y = value(r->settings, name, text[1]);
         if (strcmp(x, y) && is_root() && !reports(r->report, name, x, y))
             fail_msg("%s: %s -> %s is silent in %s\n%s", name, x, y, line, r->report);
@@ -541,7 +527,7 @@ static bool near(double a, double b, double tolerance) {
  * below 1e-6 in fp32 after 20 steps; 16-bit activations have 8 or 11 bits). */
 static double tolerance_of(const run_result *a, const run_result *r) {
     bool batch = differs(a->settings, r->settings, "global-batch-size"); /* a sum of other means */
-    if (!batch && !differences(a->settings, r->settings, SETTING_LAYOUT, NULL)) return 0;
+    if (!batch && !differences(a->settings, r->settings, OPTION_LAYOUT, NULL)) return 0;
     return a->config.precision.bf16 || a->config.precision.fp16 ? 2e-2 : 2e-6;
 }
 
@@ -555,7 +541,7 @@ static void expect_same_function(const run_result *a, const run_result *r, way_t
     if (comparable && !near(a->val, r->val, tolerance))
         fail_msg("validation %.17g, then %.17g in silence: %s\nsaved: %s", a->val, r->val, line,
                  a->settings);
-    if (!keeps_state(way) || differences(a->settings, r->settings, SETTING_NUMBERS, NULL)) return;
+    if (!keeps_state(way) || differences(a->settings, r->settings, OPTION_NUMBERS, NULL)) return;
     for (int i = 0; i < AFTER; i++)
         if (!near(a->loss[i], r->loss[i], tolerance * 10)) /* after updates by Adam */
             fail_msg("step %d: %.17g, then %.17g: %s", i, a->loss[i], r->loss[i], line);
@@ -576,7 +562,7 @@ static bool may_refuse(const char *line, const run_result *a) {
     if (status != TRINE_OK) return true;
     if (!config.model.vocab_size) config.model.vocab_size = a->config.model.vocab_size;
     OK(settings_print(&config, &json));
-    bool other = differences(a->settings, json, SETTING_MODEL, NULL) > 0;
+    bool other = differences(a->settings, json, OPTION_MODEL, NULL) > 0;
     free(json);
     return other;
 }
@@ -594,8 +580,8 @@ static void judge(const run_result *a, const char *line, way_to_load way, tally 
         return;
     }
     int differ = 0;
-    for (int role = SETTING_MODEL; role <= SETTING_LAYOUT; role++)
-        differ += differences(a->settings, r.settings, (setting_role)role, NULL);
+    for (int role = OPTION_LAYOUT; role <= OPTION_MODEL; role++)
+        differ += differences(a->settings, r.settings, (option_role)role, NULL);
     if (way != EXPORTED) expect_reported(a, &r, line);
     expect_same_function(a, &r, way, line);
     *(differ ? &t->reported : &t->equal) += 1;

@@ -103,6 +103,9 @@ refused "an invalid layout on one rank" "different options:" "  --tp" "    1: ra
 RANK_3="--audit"
 job 4 --data-path "$data" --dp 4
 refused "--audit on one rank" "  --audit" "    off: ranks 0-2" "    on: rank 3 on"
+RANK_3="--split-backward"
+job 4 --data-path "$data" --dp 4
+refused "--split-backward on one rank" "different options:" "  --split-backward" "    off: ranks 0-2" "    on: rank 3 on"
 RANK_3="--eval-interval 2"
 job 4 --data-path "$data" --val-data-path "$data" --dp 4
 refused "different validation intervals" "  --eval-interval" "    0: ranks 0-2" "    2: rank 3 on"

@@ -51,6 +51,38 @@ void alike_flag(alike_list *list, const char *name, bool value) {
     alike_text(list, name, value ? "on" : "off");
 }
 
+/* Of paths, which differ by node: whether they are given. */
+static const char *given_text(const option *row, const char *value) {
+    if (!value) return "not given";
+    return options_word(row, value) >= 0 ? value : row->words ? "a path" : "given";
+}
+
+static void add_option(alike_list *list, const options *o, const option *row) {
+    const void *at = options_member(o, row);
+    char text[OPTION_TEXT];
+    if (row->kind == OPTION_KIND_LIST)
+        for (size_t i = 0; i < OPTION_LIST_MOST; i++) {
+            const option_list *all = at;
+            alike_text(list, row->name, i < all->count ? all->texts[i] : "not given");
+        }
+    else if (row->role == OPTION_GIVEN)
+        alike_text(list, row->name, given_text(row, *(const char *const *)at));
+    else
+        alike_text(list, row->name, options_text(o, row, text));
+}
+
+/* All options that ranks must agree on, by their roles. */
+static trine_status list_options(alike_list *list, const options *o) {
+    size_t count = 0;
+    for (size_t i = 0; i < o->count; i++)
+        count += o->rows[i].kind == OPTION_KIND_LIST ? OPTION_LIST_MOST : 1;
+    TRY(alike_begin(list, count));
+    for (size_t i = 0; i < o->count; i++)
+        if (o->rows[i].role != OPTION_OWN && options_member(o, &o->rows[i]))
+            add_option(list, o, &o->rows[i]);
+    return TRINE_OK;
+}
+
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
 /* The largest over the ranks of each number and of its complement: the number is the same on all
@@ -195,4 +227,14 @@ trine_status alike_agree(trine_world *world, const alike_list *list, const char 
     trine_status own = TRINE_OK;
     if (world->rank == 0) own = status_user(RAISE(TRINE_EINVAL, "%s:%s", what, text));
     return trine_world_agree(world, own);
+}
+
+trine_status alike_agree_options(trine_world *world, const options *o) {
+    alike_list list;
+    trine_status status = trine_world_agree(world, list_options(&list, o));
+    if (status == TRINE_OK)
+        status =
+            alike_agree(world, &list, "the ranks of this job were started with different options");
+    alike_end(&list);
+    return status;
 }

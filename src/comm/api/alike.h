@@ -11,7 +11,7 @@
 #ifndef TRINE_COMM_API_ALIKE_H
 #define TRINE_COMM_API_ALIKE_H
 
-#include "trine.h"
+#include "base/options.h"
 
 #define ALIKE_TEXT 512 /* bytes of a value's text with the terminating NUL; longer text is truncated */
 
@@ -58,5 +58,9 @@ trine_status alike_explain(trine_world *world, const alike_list *list, size_t mo
 /* alike_compare and alike_explain for lists of options: TRINE_EINVAL on every rank, on rank 0 with `what` and the
  * differences. Collective over: world. */
 trine_status alike_agree(trine_world *world, const alike_list *list, const char *what);
+
+/* The same for the values of all options that ranks must agree on, by their roles: a rank with another value would do
+ * something else or deadlock. Errors: TRINE_EINVAL, TRINE_ENOMEM; the collectives' own. Collective over: world. */
+trine_status alike_agree_options(trine_world *world, const options *o);
 
 #endif

@@ -1,0 +1,46 @@
+#include "config/config.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "core/spec.h"
+#include "device/device.h"
+#include "model/family.h"
+#include "model/preset.h"
+
+static trine_status read_family(void *to, const char *text) {
+    return family_find(to, text);
+}
+
+static const char *print_family(const void *at, char text[OPTION_TEXT]) {
+    const trine_model model = {.family = *(const trine_family *const *)at};
+    return family_text(family_of(&model), text);
+}
+
+_Static_assert((int)OPTION_TEXT >= (int)FAMILY_TEXT, "print_family");
+
+#include "config/rows.h" /* the table */
+
+options config_options(const trine_config *config, const trine_run *run,
+                       const trine_checkpoint *checkpoint) {
+    return (options){.rows = rows,
+                     .count = sizeof rows / sizeof *rows,
+                     .at = {[CONFIG_CONFIG] = (void *)(uintptr_t)config,
+                            [CONFIG_RUN] = (void *)(uintptr_t)run,
+                            [CONFIG_CHECKPOINT] = (void *)(uintptr_t)checkpoint}};
+}
+
+trine_config trine_config_default(void) {
+    trine_config c = {.model = {.family = NULL}};
+    options o = config_options(&c, NULL, NULL);
+    options_defaults(&o);
+    return c;
+}
+
+const option *config_saved_after(const option *row) {
+    const option *next = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].saved > (row ? row->saved : 0) && (!next || rows[i].saved < next->saved))
+            next = &rows[i];
+    return next;
+}

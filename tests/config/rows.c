@@ -1,0 +1,217 @@
+/* TEST np=0 */
+/* The table of the trainer's options, row by row: what a row says about defaults, ranges, words and checkpoints is what the
+ * command line, trine_config_check and the settings of a checkpoint do. */
+#include "harness.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/settings.h"
+#include "config/config.h"
+#include "trine_model.h"
+
+typedef struct {
+    trine_config config;
+    trine_run run;
+} values;
+
+static options table_of(values *v) {
+    memset(v, 0, sizeof *v);
+    options o = config_options(&v->config, &v->run, &v->run.checkpoint);
+    options_defaults(&o);
+    v->config.data.data_path = "text.bin";
+    return o;
+}
+
+static void defaults_are_allowed(void **state) {
+    (void)state;
+    values v;
+    char text[600];
+    const options o = table_of(&v);
+    for (size_t i = 0; i < o.count; i++)
+        if (options_fault(&o, &o.rows[i], text, sizeof text)) fail_msg("%s", text);
+    OK(trine_config_check(&v.config, 1));
+    assert_true(v.run.log_interval == 1 && !strcmp(v.run.model, "custom"));
+}
+
+/* Each row has a member of its own, inside its struct, and a number of its own in checkpoints. */
+static void rows_share_nothing(void **state) {
+    (void)state;
+    static const size_t sizes[] = {sizeof(trine_config), sizeof(trine_run),
+                                   sizeof(trine_checkpoint)};
+    values v;
+    const options o = table_of(&v);
+    for (size_t i = 0; i < o.count; i++) {
+        const option *a = &o.rows[i];
+        if (a->kind == OPTION_KIND_HEADING) continue;
+        assert_true(a->offset < sizes[a->base]);
+        assert_int_equal(a->saved > 0, a->role >= OPTION_LAYOUT);
+        assert_true(!a->absent || a->role == OPTION_MODEL);
+        for (size_t j = 0; j < i; j++) {
+            const option *b = &o.rows[j];
+            if (b->kind == OPTION_KIND_HEADING) continue;
+            if (a->base == b->base && a->offset == b->offset)
+                fail_msg("--%s and --%s have one member", a->name, b->name);
+            if (a->saved && a->saved == b->saved)
+                fail_msg("--%s and --%s have one number", a->name, b->name);
+        }
+    }
+}
+
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+/* The command line refuses the text, naming option and text. */
+static void line_refuses(const option *row, const char *value) {
+    char word[300], want[300];
+    trine_config config;
+    trine_run run;
+    if (!row->help) return;
+    snprintf(word, sizeof word, "--%s=%s", row->name, value);
+    snprintf(want, sizeof want, "--%s: invalid value \"%s\"; expected ", row->name, value);
+    REFUSED(trine_parse(2, (char *[]){"train_gpt", word, NULL}, &config, &run), TRINE_EINVAL, want);
+}
+
+/* The value in the struct is refused, too, naming option and value. */
+static void check_refuses(const options *o, values *v, const option *row) {
+    char own[OPTION_TEXT], want[300], text[600];
+    const char *value = options_text(o, row, own);
+    if (row->kind == OPTION_KIND_DOUBLE && isinf(*(double *)options_member(o, row))) value = "inf";
+    snprintf(want, sizeof want, "--%s %s: must ", row->name, value);
+    if (row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_BLEND)
+        snprintf(want, sizeof want, "--%s: must not be empty", row->name);
+    assert_true(options_fault(o, row, text, sizeof text));
+    if (strncmp(text, want, strlen(want)) != 0) fail_msg("\"%s\" is not in \"%s\"", want, text);
+    if (row->base == CONFIG_CONFIG) REFUSED(trine_config_check(&v->config, 1), TRINE_EINVAL, text);
+}
+
+static void refuse_number(size_t i, double x) {
+    values v;
+    const options o = table_of(&v);
+    const option *row = &o.rows[i];
+    char text[40];
+    if (row->kind == OPTION_KIND_DOUBLE)
+        *(double *)options_member(&o, row) = x;
+    else
+        *(int *)options_member(&o, row) = (int)x;
+    snprintf(text, sizeof text, "%.17g", x);
+    line_refuses(row, text);
+    check_refuses(&o, &v, row);
+}
+
+static void allow_number(size_t i, double x) {
+    values v;
+    char text[600];
+    const options o = table_of(&v);
+    const option *row = &o.rows[i];
+    if (row->kind == OPTION_KIND_DOUBLE)
+        *(double *)options_member(&o, row) = x;
+    else
+        *(int *)options_member(&o, row) = (int)x;
+    if (options_fault(&o, row, text, sizeof text)) fail_msg("%s", text);
+}
+
+static void numbers_end_where_the_row_says(void **state) {
+    (void)state;
+    values v;
+    const options o = table_of(&v);
+    int ends = 0;
+    for (size_t i = 0; i < o.count; i++) {
+        const option *row = &o.rows[i];
+        bool real = row->kind == OPTION_KIND_DOUBLE;
+        if (!real && row->kind != OPTION_KIND_INT) continue;
+        double below = real ? nextafter(row->min, -HUGE_VAL) : row->min - 1;
+        double above = real ? nextafter(row->max, HUGE_VAL) : row->max + 1;
+        allow_number(i, row->min);
+        refuse_number(i, below), ends++;
+        if (isfinite(row->max)) allow_number(i, row->max);
+        if (row->max < (real ? HUGE_VAL : INT_MAX)) refuse_number(i, above), ends++;
+        if (real) refuse_number(i, (double)NAN), refuse_number(i, HUGE_VAL);
+    }
+    assert_true(ends > 70);
+}
+
+static void words_are_those_of_the_row(void **state) {
+    (void)state;
+    values v;
+    int words = 0;
+    for (size_t i = 0; i < table_of(&v).count; i++) {
+        const options o = table_of(&v);
+        const option *row = &o.rows[i];
+        void *to = options_member(&o, row);
+        if (row->kind == OPTION_KIND_WORD) *(const char **)to = "other";
+        if (row->kind == OPTION_KIND_CHOICE) *(int *)to = row->word_count;
+        if (row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_BLEND)
+            *(const char **)to = "";
+        switch (row->kind) {
+        case OPTION_KIND_WORD:
+        case OPTION_KIND_CHOICE:
+        case OPTION_KIND_STRING:
+        case OPTION_KIND_BLEND:
+            line_refuses(row, row->words && row->kind != OPTION_KIND_STRING ? "other" : "");
+            check_refuses(&o, &v, row);
+            words++;
+            break;
+        default: break;
+        }
+    }
+    assert_true(words > 20);
+}
+
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/* Another value than the default. */
+static void change(const options *o, const option *row) {
+    void *to = options_member(o, row);
+    switch (row->kind) {
+    case OPTION_KIND_INT: *(int *)to = (int)row->initial + 7; break;
+    case OPTION_KIND_U64: *(uint64_t *)to = UINT64_MAX; break;
+    case OPTION_KIND_DOUBLE: *(double *)to = 0.1 + 0.2; break;
+    case OPTION_KIND_FLAG: *(bool *)to = true; break;
+    case OPTION_KIND_CHOICE: *(int *)to = row->initial > 0 ? 0 : row->word_count - 1; break;
+    case OPTION_KIND_WORD: *(const char **)to = row->words[row->word_count - 1]; break;
+    case OPTION_KIND_STRING: *(const char **)to = "a \"b\""; break;
+    case OPTION_KIND_TYPE: *(const trine_family **)to = &trine_llama; break;
+    default: fail_msg("--%s: a kind that is not saved", row->name);
+    }
+}
+
+/* What settings_compare says; owned by the caller. */
+static char *compared(const char *json, const trine_config *config) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    OK(settings_compare(json, config, out));
+    fclose(out);
+    return text;
+}
+
+static void saved_values_come_back(void **state) {
+    (void)state;
+    for (const option *row = NULL; (row = config_saved_after(row));) {
+        values v;
+        const options o = table_of(&v);
+        const trine_config before = v.config;
+        char *json, name[60];
+        change(&o, row);
+        OK(settings_print(&v.config, &json));
+        char *same = compared(json, &v.config), *other = compared(json, &before);
+        snprintf(name, sizeof name, "%s%s", row->name, row->role == OPTION_LAYOUT ? " " : ": ");
+        assert_string_equal(same, "");
+        if (!strstr(other, name)) fail_msg("%s is not reported: %s", row->name, other);
+        free(json), free(same), free(other);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_allowed),
+        cmocka_unit_test(rows_share_nothing),
+        cmocka_unit_test(numbers_end_where_the_row_says),
+        cmocka_unit_test(words_are_those_of_the_row),
+        cmocka_unit_test(saved_values_come_back),
+    };
+    return HARNESS_RUN_ALONE(tests);
+}
