@@ -23,6 +23,7 @@ BEGIN {
     reads_system["src/doctor/facts.c"]
     file_limit = 600
     function_limit = 60
+    column_limit = 118 # of headers, which no program formats
 }
 
 function fault(text) {
@@ -225,6 +226,8 @@ FNR == 1 {
     last_lines = FNR
     commented = in_comment
     code = code_of($0)
+    if (path ~ /[.]h$/ && length($0) > column_limit)
+        fault("line has " length($0) " columns (limit: " column_limit ")")
     if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
     check_names(code)
     check_writing($0, code)

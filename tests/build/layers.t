@@ -275,6 +275,8 @@ long_function() {
 }
 long_function 61 | refused "a function of 61 lines" src/base/planted.c "function planted_long has 61 lines (limit: 60)"
 long_function 60 | accepted "a function of 60 lines" src/base/planted.c
+printf '/* %0115d */\n' 0 | refused "a line of 121 columns in a header" src/base/planted.h "line has 121 columns (limit: 118)"
+printf '/* %0112d */\n' 0 | accepted "a line of 118 columns in a header" src/base/planted.h
 yes '/* a line */' | head -601 | refused "a file of 601 lines" src/base/planted.c "file has 601 lines (limit: 600)"
 yes '/* a line */' | head -600 | accepted "a file of 600 lines" src/base/planted.c
 

@@ -47,6 +47,17 @@ links() {
 }
 check "every link of a page names a file" links
 
+# Prose has lines that fit a terminal: of at most 118 columns. Tables, code and links by themselves may be longer.
+columns() {
+    awk -v most=118 '
+        FNR == 1 { code = 0 }
+        /^ *```/ { code = !code; next }
+        code || /^    / || /^\|/ || /^ *<!--/ || !/ / { next }
+        length > most { print FILENAME ":" FNR ": " length " columns"; bad = 1 }
+        END { exit bad }' CONTRIBUTING.md docs/*.md bench/*.md emu/*.md
+}
+check "lines of prose have at most 118 columns" columns
+
 # Every page of docs/ is in its index.
 indexed() {
     for page in docs/*.md; do

@@ -193,7 +193,7 @@ static void wrong_templates_are_refused(void **state) {
         {TEMPLATE(S "," A, ""), MODEL, TRINE_EDATA, "token \"<s>\" has no ids"},
         {TEMPLATE(S, "\"<s>\":{\"id\":\"<s>\",\"ids\":[3],\"tokens\":[\"<s>\"]}"), MODEL,
          TRINE_EDATA, "no place for the text"},
-        {TEMPLATE(A "," A, ""), MODEL, TRINE_EUNSUPPORTED, "twice"},
+        {TEMPLATE(A "," A, ""), MODEL, TRINE_EUNSUPPORTED, "the text once"},
         {TEMPLATE(S "," A, "\"<s>\":{\"id\":\"<s>\",\"ids\":[99],\"tokens\":[\"<s>\"]}"), MODEL,
          TRINE_EDATA, "none of the tokenizer's"},
     };
