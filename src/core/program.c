@@ -145,7 +145,7 @@ int program_gather_index(const program *p, unit_class c, int index) {
     return (c == CLASS_BLOCK ? 0 : p->gathers[CLASS_BLOCK]) + index;
 }
 
-int program_reduce_index(const program *p, unit_class c, int index) {
+static int reduce_index(const program *p, unit_class c, int index) {
     return (c == CLASS_BLOCK ? 0 : p->reduces[CLASS_BLOCK]) + index;
 }
 
@@ -155,7 +155,7 @@ static int resource_index(const program *p, const instr *i, const operand_rule *
     if (rule->what == RES_GATHER)
         return program_gather_index(p, spec_class(p->spec, i->unit), value);
     if (rule->what == RES_REDUCE)
-        return program_reduce_index(p, spec_class(p->spec, i->unit), value);
+        return reduce_index(p, spec_class(p->spec, i->unit), value);
     if (rule->what == RES_PARAMS) return spec_gather_unit(p->spec, value);
     return value;
 }

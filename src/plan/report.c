@@ -210,7 +210,8 @@ static void report_precision(const trine_precision *p, FILE *out) {
     fputc('\n', out);
 }
 
-double report_bubble(const report *r) {
+/* The pipeline bubble: by formula, or simulated where there is none. */
+static double bubble(const report *r) {
     double formula = pp_bubble(r->stages->spec);
     if (!isnan(formula)) return formula;
     return r->steady ? r->steady->idle : pp_idle(r->stages);
@@ -226,7 +227,7 @@ void report_batch(const report *r, FILE *out) {
               c->global_batch_size, c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
-              (long long)c->global_batch_size * c->model.seq_length, 100 * report_bubble(r));
+              (long long)c->global_batch_size * c->model.seq_length, 100 * bubble(r));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");

@@ -63,11 +63,8 @@ TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 #undef PP_SCHEDULE
 
 const pp_schedule *pp_schedule_of(trine_schedule schedule);
-/* The shape of a spec's schedule; the order of one stage: the schedule's, a file's, or the forwards of an evaluation:
- * those of a file's order, in a V down and up in turn, in a loop a group of micro-batches through one chunk after the
- * other. The caller destroys *out. Errors: TRINE_ENOMEM. */
+/* The shape of a spec's schedule. Pure. */
 pp_shape pp_shape_of(const program_spec *s);
-trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out);
 /* The chunk that is the n-th of a stage, in model order; the stage of a chunk. Pure. */
 int pp_chunk_at(pp_place place, const pp_shape *s, int stage, int n);
 int pp_stage_at(pp_place place, const pp_shape *s, int chunk);
@@ -84,9 +81,8 @@ typedef struct {
 int pp_groups(const pp_shape *s);
 pp_group pp_group_of(const pp_shape *s, int n);
 
-/* Forward number k of a stage, of V M: group by group, and in a group chunk by chunk. Backward number k: the same
- * with the chunks reversed. The action has the kind FORWARD or BACKWARD. Pure. */
-pp_action pp_forward_number(pp_place place, const pp_shape *s, int stage, int k);
-pp_action pp_backward_number(pp_place place, const pp_shape *s, int stage, int k);
+/* Appends action number k of a kind, of V M, of a stage in a loop: forwards go group by group, and in a group chunk by
+ * chunk; other kinds the same with the chunks reversed. Errors: TRINE_ENOMEM. */
+trine_status actions_add_number(pp_actions *a, action_kind kind, const pp_shape *s, int stage, int k);
 
 #endif

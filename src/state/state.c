@@ -143,7 +143,8 @@ static size_t stream_bytes(const rank_state *h) {
     return h->config.model.stream * state_param_bytes(h);
 }
 
-size_t state_gather_count(const rank_state *h, int unit) {
+/* Elements that the GATHER of a unit brings; 0 if the unit is gathered with another. */
+static size_t gather_count(const rank_state *h, int unit) {
     size_t count = 0;
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
@@ -206,7 +207,7 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
             gathered_by_peers |= is_gathered(h, &h->units[n].layout.ranges[r]);
             summed_by_peers |= is_summed(h, &h->units[n].layout.ranges[r]);
         }
-        size_t gathered = state_gather_count(h, unit),
+        size_t gathered = gather_count(h, unit),
                reduced = flat_unit_count(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;

@@ -1,4 +1,4 @@
-/* GATHER. ZeRO-3: before use, into as many buffers per class as the spec allows. ZeRO-1/2: after the UPDATEs. */
+/* GATHER (core/sharding.h has the table of ZeRO). ZeRO-3: before use, into as many buffers per class as the spec allows. ZeRO-1/2: after the UPDATEs. */
 #include <limits.h>
 #include <stdlib.h>
 
