@@ -154,8 +154,7 @@ static int resource_index(const program *p, const instr *i, const operand_rule *
     int value = instr_field(i, rule->field);
     if (rule->what == RES_GATHER)
         return program_gather_index(p, spec_class(p->spec, i->unit), value);
-    if (rule->what == RES_REDUCE)
-        return reduce_index(p, spec_class(p->spec, i->unit), value);
+    if (rule->what == RES_REDUCE) return reduce_index(p, spec_class(p->spec, i->unit), value);
     if (rule->what == RES_PARAMS) return spec_gather_unit(p->spec, value);
     return value;
 }

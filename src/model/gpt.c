@@ -87,12 +87,6 @@ trine_status gpt_check_tp(const trine_model *m, int tp) {
     return TRINE_OK;
 }
 
-/* Resolves a list that gpt_check_family has accepted. */
-static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
-    trine_status status = list_resolve(l, s, kind);
-    ASSERT(status == TRINE_OK);
-}
-
 /* ---- Costs ------------------------------------------------------------------------------------- */
 
 double gpt_unit_cost(const trine_model *m, int T, int unit) {
@@ -100,7 +94,7 @@ double gpt_unit_cost(const trine_model *m, int T, int unit) {
     unit_list l;
     double sum = 0;
     s.T = (size_t)T;
-    resolve(&l, &s, gpt_unit_kind(&s, unit));
+    list_resolve_valid(&l, &s, gpt_unit_kind(&s, unit));
     for (int n = 0; n < l.count; n++) {
         const list_layer *at = &l.layers[n];
         if (at->kind->flops)
@@ -234,7 +228,7 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     ASSERT(s->H % (size_t)s->tp == 0 && s->F % (size_t)s->tp == 0);
     unit_kind kind = gpt_unit_kind(s, unit);
     unit_list l;
-    resolve(&l, s, kind);
+    list_resolve_valid(&l, s, kind);
     *out = (flat_unit){.range_count = 1};
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];

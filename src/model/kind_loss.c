@@ -114,7 +114,6 @@ static trine_status warm_loss(warm_state *w, const trine_layer *row, size_t widt
 }
 
 const layer_kind kind_loss = {
-    .text = "loss",
     .inputs = 1,
     .in = {SHAPE_STREAM},
     .tensors = {{"weight", SIDE_VOCABULARY, START_NORMAL, FROM_ALL, false}},

@@ -263,19 +263,25 @@ static void stage_header(const char *title, int from, int to, FILE *out) {
     fputc('\n', out);
 }
 
-static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
-                       int count, FILE *out) {
-    double sum = 0, bytes[REPORT_COLUMNS];
-    for (int n = 0; n < count; n++) {
-        bytes[n] = others ? (double)others[n] : 0;
-        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
-        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
-        sum += bytes[n];
-    }
+/* A row of bytes, unless all are 0. */
+static void bytes_row(const char *name, const double *bytes, int count, FILE *out) {
+    double sum = 0;
+    for (int n = 0; n < count; n++) sum += bytes[n];
     if (sum == 0) return;
     fprintf(out, "         %-17s", name);
     for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", bytes[n] / MIB);
     fputc('\n', out);
+}
+
+static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
+                       int count, FILE *out) {
+    double bytes[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        bytes[n] = others ? (double)others[n] : 0;
+        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
+        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
+    }
+    bytes_row(name, bytes, count, out);
 }
 
 /* The transport's own bytes if all ranks share one node; a mesh may have less. */
@@ -301,7 +307,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
         libraries[n] = outside_plan_libraries(r->config->parallel.layout);
         reserve[n] = CUDA_RESERVE;
         staging[n] = report_stages(r) ? outside_plan_staging_buffer(&plans[n]) : 0;
-        host[n] = outside_plan_host(&plans[n]);
+        host[n] = plans[n].host.used;
         total[n] = staging[n] + host[n] + transport[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
@@ -368,15 +374,11 @@ _Static_assert(INSTR_KINDS < 32, "a set of instructions is a word");
 
 /* A line of the bytes of some instructions, if any of these stages sends them. */
 static void traffic_line(const char *name, unsigned kinds, const traffic *t, int count, FILE *out) {
-    uint64_t bytes[REPORT_COLUMNS] = {0}, sum = 0;
-    for (int n = 0; n < count; n++) {
-        for (int k = 0; k < INSTR_KINDS; k++) bytes[n] += kinds >> k & 1 ? t[n].bytes[k] : 0;
-        sum += bytes[n];
-    }
-    if (!sum) return;
-    fprintf(out, "         %-17s", name);
-    for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", (double)bytes[n] / MIB);
-    fputc('\n', out);
+    double bytes[REPORT_COLUMNS] = {0};
+    for (int n = 0; n < count; n++)
+        for (int k = 0; k < INSTR_KINDS; k++)
+            if (kinds >> k & 1) bytes[n] += (double)t[n].bytes[k];
+    bytes_row(name, bytes, count, out);
 }
 
 /* An instruction that is in no row has one of its own. */

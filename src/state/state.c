@@ -207,8 +207,7 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
             gathered_by_peers |= is_gathered(h, &h->units[n].layout.ranges[r]);
             summed_by_peers |= is_summed(h, &h->units[n].layout.ranges[r]);
         }
-        size_t gathered = gather_count(h, unit),
-               reduced = flat_unit_count(&h->units[n].layout);
+        size_t gathered = gather_count(h, unit), reduced = flat_unit_count(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }
