@@ -21,7 +21,7 @@ static void *row_of(const layer_call *c, size_t row) {
 
 static trine_status enter(const layer_call *c) {
     const void *full;
-    return tp_enter_forward(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
+    return tp_gather(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status chunk_loss(const layer_call *c, chunk k) {
@@ -61,7 +61,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
         TRY(chunk_loss(c, chunk_at(s, at)));
         TRY(chunk_backward(c, chunk_at(s, at)));
     }
-    return tp_enter_backward(c->r->tp, g->in[0], c->r->rows, c->width_in);
+    return tp_sum(c->r->tp, g->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {

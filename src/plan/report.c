@@ -12,7 +12,6 @@
 #include "device/cuda/sizes.h"
 #include "model/family.h"
 #include "plan/outside_plan.h"
-#include "run/traffic.h"
 
 #define MIB (1024.0 * 1024.0)
 
