@@ -1,7 +1,7 @@
 /* Parameters, gradients and optimizer state lie in flat buffers with a placement over the dp group:
  * REPLICATE (every rank holds the value), SHARD (rank r holds slice r) or PARTIAL (every rank holds
- * a partial sum). ZeRO is then a table of placements (core/sharding.h), and a change of placement is a collective: GATHER
- * makes SHARD to REPLICATE, REDUCE makes PARTIAL to either (flat_reduce_start).
+ * a partial sum). ZeRO is then a table of placements (core/sharding.h), and a change of placement is a collective:
+ * GATHER makes SHARD to REPLICATE, REDUCE makes PARTIAL to either (flat_reduce_start).
  *
  *   unit    embedding, one transformer block, or head: the granularity of pipeline, ZeRO and data parallelism
  *   range   a part of a unit that is sharded over dp by itself. A transformer block is one range. In embedding

@@ -74,10 +74,9 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
 /* The maxima and sums of each chunk of logits, in fp32. */
 static uint64_t sends_more(const rank_state *s) {
     const gpt_shape *shape = s->config.model.shape;
-    size_t N = shape->B * shape->T, K = gpt_loss_rows(shape);
     uint64_t bytes = 0;
-    for (size_t at = 0; at < N; at += K) {
-        size_t n = N - at < K ? N - at : K;
+    for (size_t at = 0; at < shape->B * shape->T; at += gpt_loss_rows(shape)) {
+        size_t n = chunk_at(shape, at).n;
         bytes += state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, n, TRINE_F32) +
                  state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, 2 * n, TRINE_F32);
     }

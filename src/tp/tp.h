@@ -59,8 +59,8 @@ tp_rows tp_rows_of(const tp_region *r, size_t N);
 trine_status tp_gather(const tp_region *r, const void **full, const void *x, size_t N, size_t C);
 /* The memory for this rank's addend (N, C) of a sum whose result is `sum` (R, C): `sum` or r->full. */
 void *tp_addend(const tp_region *r, void *sum);
-/* Leave forward, enter backward: own (R, C) = own rows of the sum over tp of the addends at tp_addend(r, own), in rank
- * order. Collective over: tp. */
+/* Leave forward, enter backward: own (R, C) = own rows of the sum over tp of the addends at tp_addend(r, own), in
+ * rank order. Collective over: tp. */
 trine_status tp_sum(const tp_region *r, void *own, size_t N, size_t C);
 
 /* y (N, O/tp) = x (N, I) w^T + bias, of the ranks' x (R, I). O and I are the sizes of the unsharded
