@@ -174,9 +174,9 @@ typedef struct {
 TRINE_LAYER_LIST(KIND_EXTERN)
 #undef KIND_EXTERN
 
-/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Declares or takes
- * it (MEM_WORKSPACE), NULL if no layer of a block reads it; writes it, unless it is NULL, to device memory. Errors:
- * TRINE_ENOMEM, the device's. Not collective. */
+/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Declares or
+ * takes it (MEM_WORKSPACE), NULL if no layer of a block reads it; writes it, unless it is NULL, to device memory.
+ * Errors: TRINE_ENOMEM, the device's. Not collective. */
 float *rope_take(arena *a, const gpt_shape *s);
 trine_status rope_write(device *d, const gpt_shape *s, float *table);
 
