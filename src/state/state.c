@@ -77,8 +77,7 @@ static void lay_out(rank_state *h, size_t *used) {
 
 trine_status state_create(rank_state *h, const state_config *config) {
     const program_spec *spec = config->spec;
-    *h = (rank_state){.config = *config, .first = spec_stage_unit(spec, config->coord.pp, 0)};
-    h->count = spec_stage_units(spec, config->coord.pp);
+    *h = (rank_state){.config = *config, .count = spec_stage_units(spec, config->coord.pp)};
     size_t *used = NULL;
     bool made = make_tables(h) && (used = table(h, h->count, sizeof *used));
     if (made) lay_out(h, used);

@@ -77,7 +77,7 @@ typedef struct {
 
 typedef struct {
     state_config config;
-    int first, count; /* units: the first in model order, and their number */
+    int count;        /* of units */
     held_unit *units; /* [count] in model order */
     int *index;       /* [units of the model] index in `units`; -1: not on this stage */
     held_slot *slots;
