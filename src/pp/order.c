@@ -124,21 +124,15 @@ static trine_status append_forward(program *p, const pp_action *a) {
     return TRINE_OK;
 }
 
-static trine_status append_backward(program *p, const pp_action *a) {
-    const program_spec *s = p->spec;
-    for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
-        TRY(append(p, BACKWARD, u, a));
-    return TRINE_OK;
-}
-
 /* The head does not split, since its logits are never kept; an embedding's input has no gradient. */
-static trine_status append_input(program *p, const pp_action *a) {
+static trine_status append_backward(program *p, const pp_action *a) {
     static const instr_kind parts[] = {[BACKWARD_UNSPLIT] = BACKWARD,
                                        [BACKWARD_SPLITS] = BACKWARD_INPUT,
                                        [BACKWARD_WEIGHT_ONLY] = BACKWARD_WEIGHT};
     const program_spec *s = p->spec;
+    bool splits = s->parallel.split_backward;
     for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
-        TRY(append(p, parts[spec_unit(s, u).backward], u, a));
+        TRY(append(p, splits ? parts[spec_unit(s, u).backward] : BACKWARD, u, a));
     return TRINE_OK;
 }
 
@@ -154,7 +148,7 @@ static trine_status append_action(program *p, const pp_action *a) {
     if (a->kind == ACTION_FORWARD) return append_forward(p, a);
     if (!s->parallel.split_backward) return append_backward(p, a);
     bool follows = a->kind == ACTION_BACKWARD || s->weight_follows;
-    if (a->kind != ACTION_WEIGHT) TRY(append_input(p, a));
+    if (a->kind != ACTION_WEIGHT) TRY(append_backward(p, a));
     if (a->kind == ACTION_WEIGHT ? !s->weight_follows : follows) TRY(append_weight(p, a));
     return TRINE_OK;
 }

@@ -177,7 +177,7 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
             continue;
         }
         char *to = (char *)s->gathers[c][i->gather] + u->gather_offset[n] * trine_dtype_bytes(type);
-        int index = program_gather_index(r->program, c, i->gather);
+        int index = program_buffer_index(r->program->gathers, c, i->gather);
         TRY(comm_all_gather_start(dp, to, u->params[n], count, type,
                                   step_start(r, RES_GATHER, index, true)));
     }
