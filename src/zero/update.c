@@ -33,8 +33,7 @@ static trine_status update_range(step_run *r, const held_unit *u, int n) {
         const tensor *t = &range->tensors[i];
         size_t from, to;
         if (!flat_overlap(t, own.begin, own.count, &from, &to)) continue;
-        bool decays = t->matrix || r->io->decay_all;
-        parts[count++] = (ops_part){from - own.begin, to - from, decays};
+        parts[count++] = (ops_part){from - own.begin, to - from, t->matrix || r->io->decay_all};
     }
     TRY(r->dev->ops->adamw(r->dev, state_master(s, u, n, own), u->moment1[n], u->moment2[n], copy,
                            state_grad(s, u, n, own), parts, count, &r->io->adamw));
