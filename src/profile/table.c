@@ -19,21 +19,6 @@ static void print_time(const char *name, double calls, double seconds, double st
     c_fprintf(out, "%-24s %7s %11.3f %6.1f%%", name, count, 1e3 * seconds, share(seconds, step));
 }
 
-static void print_parts(const double part[PROFILE_PARTS], FILE *out) {
-    c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * part[PROFILE_WAITING],
-              1e3 * part[PROFILE_COMPUTING], 1e3 * part[PROFILE_COMMUNICATING],
-              1e3 * part[PROFILE_OTHER]);
-}
-
-/* A product of a linear layer, and its rates. */
-static void print_limit(const profile_limits *l, size_t width, const limit_matmul *rates,
-                        const char *what, FILE *out) {
-    char shape[64];
-    snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, width, l->block_in);
-    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   %s\n", shape, 1e-9 * rates->forward,
-              1e-9 * rates->backward_input, 1e-9 * rates->backward_weight, what);
-}
-
 static void print_head(const profile_report *r, FILE *out) {
     const profile_summary *s = r->summary;
     const profile_limits *l = r->limits;
@@ -43,8 +28,15 @@ static void print_head(const profile_report *r, FILE *out) {
             "limits   measured after these steps, on all ranks at once, best of %d runs\n"
             "         matmul GFLOP/s         forward  backward input  backward weight\n",
             LIMIT_RUNS);
-    print_limit(l, l->block_out, &l->block, "widest linear of a block", out);
-    print_limit(l, l->head_out, &l->head, "output head, up to this many columns", out);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->block_out, l->block_in);
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   widest linear of a block\n", shape,
+              1e-9 * l->block.forward, 1e-9 * l->block.backward_input,
+              1e-9 * l->block.backward_weight);
+    snprintf(shape, sizeof shape, "%zu x %zu x %zu", l->rows, l->head_out, l->block_in);
+    c_fprintf(out, "         %-22s %7.1f %15.1f %16.1f   output head, up to this many columns\n",
+              shape, 1e-9 * l->head.forward, 1e-9 * l->head.backward_input,
+              1e-9 * l->head.backward_weight);
     c_fprintf(out,
               "         limits: matmul %.1f GFLOP/s; memory %.2f GB/s (%s); operators that work in "
               "place\n         or in cache can exceed it\n",
@@ -58,12 +50,16 @@ static void print_instrs(const profile_summary *s, FILE *out) {
     for (int i = 0; i < s->instr_count; i++) {
         const profile_instr_row *row = &s->instrs[i];
         print_time(row->kind, row->calls, row->seconds, s->seconds, out);
-        print_parts(row->part, out);
+        c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * row->part[PROFILE_WAITING],
+                  1e3 * row->part[PROFILE_COMPUTING], 1e3 * row->part[PROFILE_COMMUNICATING],
+                  1e3 * row->part[PROFILE_OTHER]);
     }
     print_time("interpreter", 0, s->instr_rest, s->seconds, out);
     c_fprintf(out, " %10s %10s %13s %8.3f\n", "", "", "", 1e3 * s->instr_rest);
     print_time("step", 1, s->seconds, s->seconds, out);
-    print_parts(s->own.part, out);
+    c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * s->own.part[PROFILE_WAITING],
+              1e3 * s->own.part[PROFILE_COMPUTING], 1e3 * s->own.part[PROFILE_COMMUNICATING],
+              1e3 * s->own.part[PROFILE_OTHER]);
 }
 
 /* Work per second and its percentage of the limit, in columns of one width for all units. */
@@ -113,7 +109,9 @@ static void print_all_ranks(const profile_report *r, FILE *out) {
         char name[64];
         rank_name(r, i, name, sizeof name);
         print_time(name, 0, rank->seconds, r->step_seconds, out);
-        print_parts(rank->part, out);
+        c_fprintf(out, " %10.3f %10.3f %13.3f %8.3f\n", 1e3 * rank->part[PROFILE_WAITING],
+                  1e3 * rank->part[PROFILE_COMPUTING], 1e3 * rank->part[PROFILE_COMMUNICATING],
+                  1e3 * rank->part[PROFILE_OTHER]);
     }
 }
 
