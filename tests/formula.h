@@ -1,12 +1,12 @@
 /* Memory and traffic of a rank in closed form, computed from the sizes alone (docs/design.md, docs/numbers.md):
- * an independent reference for the plan (state/state.c, run/traffic.c), for the memory that was allocated, and for
+ * an independent reference for the plan (state/state.c, run/parts.c), for the memory that was allocated, and for
  * the tallies. */
 #ifndef TRINE_TESTS_FORMULA_H
 #define TRINE_TESTS_FORMULA_H
 
 #include "base/arena.h"
 #include "core/program.h"
-#include "run/traffic.h"
+#include "run/parts.h"
 
 /* The rank. Of the spec only the split, the stages of chunks and the number of micro-batches are read; of the program
  * the numbers of slots, gradient streams and keep buffers, and the order of passes, where no formula gives them: with

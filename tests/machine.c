@@ -195,7 +195,8 @@ static void gather(machine *k, machine_stage *s, const instr *i) {
     *t = (transfer){.unit = i->unit};
     t->to = i->gather < 0 ? &s->params[i->unit] : &s->gathers[c][i->gather];
     under_way(k, s, RES_PARAMS, i->unit, t);
-    if (i->gather >= 0) under_way(k, s, RES_GATHER, program_gather_index(s->p, c, i->gather), t);
+    if (i->gather >= 0)
+        under_way(k, s, RES_GATHER, program_buffer_index(s->p->gathers, c, i->gather), t);
     if (!k->late) move(k, s, t);
 }
 

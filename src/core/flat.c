@@ -98,30 +98,6 @@ void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t coun
     }
 }
 
-trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
-                               const void *src, size_t count, trine_dtype type) {
-    size_t slice = count / (size_t)trine_comm_size(dp);
-    size_t offset = (size_t)trine_comm_rank(dp) * slice * trine_dtype_bytes(type);
-    if (from == SHARD && to == REPLICATE) return trine_all_gather(dp, dst, src, count, type);
-    if (from == PARTIAL && to == SHARD)
-        return trine_reduce_scatter(dp, dst, src, count, type, TRINE_SUM);
-    if (from == PARTIAL && to == REPLICATE) {
-        ASSERT(dst == src);
-        return trine_all_reduce(dp, dst, src, count, type, TRINE_SUM);
-    }
-    if (from == REPLICATE && to == SHARD) {
-        memmove(dst, (const char *)src + offset, slice * trine_dtype_bytes(type));
-        return TRINE_OK;
-    }
-    return RAISE(TRINE_EINVAL, "unsupported redistribution from placement %d to %d", (int)from,
-                 (int)to);
-}
-
-trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
-                               trine_dtype type, comm_request *request) {
-    return comm_all_gather_start(dp, dst, src, count, type, request);
-}
-
 trine_status flat_reduce_start(trine_comm *dp, placement to, void *dst, const void *src,
                                size_t count, trine_dtype type, comm_request *request) {
     ASSERT(to == SHARD || (to == REPLICATE && dst == src));

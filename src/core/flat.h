@@ -1,7 +1,7 @@
 /* Parameters, gradients and optimizer state lie in flat buffers with a placement over the dp group:
  * REPLICATE (every rank holds the value), SHARD (rank r holds slice r) or PARTIAL (every rank holds
- * a partial sum). ZeRO is then a table of placements (core/sharding.h), and flat_redistribute is the only
- * function that picks a collective for them.
+ * a partial sum). ZeRO is then a table of placements (core/sharding.h), and a change of placement is a collective:
+ * GATHER makes SHARD to REPLICATE, REDUCE makes PARTIAL to either (flat_reduce_start).
  *
  *   unit    embedding, one transformer block, or head: the granularity of pipeline, ZeRO and data parallelism
  *   range   a part of a unit that is sharded over dp by itself. A transformer block is one range. In embedding
@@ -101,23 +101,13 @@ size_t flat_unit_count(const flat_unit *unit);
  * Not collective. */
 void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t count, float *dst);
 
-/* Moves one range of `count` elements from one placement to another over the dp group:
+/* Starts the reduction of a range of `count` elements over the dp group; comm_wait on *request completes it:
  *
- *   SHARD -> REPLICATE    dst (count)      = all-gather of src (count / d), may be this rank's slice of dst
  *   PARTIAL -> REPLICATE  dst (count)      = sum of src (count), must be dst; an all-reduce. In rank order it has
  *                                            the bits of PARTIAL -> SHARD
  *   PARTIAL -> SHARD      dst (count / d)  = this rank's slice of the sum of src (count), may be in place
- *   REPLICATE -> SHARD    dst (count / d)  = this rank's slice of src (count), may be in place
  *
- * Errors: TRINE_EINVAL for other pairs; the collectives' own. Collective over: dp. */
-trine_status flat_redistribute(trine_comm *dp, placement from, placement to, void *dst,
-                               const void *src, size_t count, trine_dtype type);
-
-/* SHARD -> REPLICATE, only started; comm_wait on *request completes it. Collective over: dp. */
-trine_status flat_gather_start(trine_comm *dp, void *dst, const void *src, size_t count,
-                               trine_dtype type, comm_request *request);
-
-/* PARTIAL -> REPLICATE or SHARD, only started; comm_wait on *request completes it. Collective over: dp. */
+ * Collective over: dp. */
 trine_status flat_reduce_start(trine_comm *dp, placement to, void *dst, const void *src, size_t count,
                                trine_dtype type, comm_request *request);
 

@@ -141,21 +141,17 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     return false;
 }
 
-int program_gather_index(const program *p, unit_class c, int index) {
-    return (c == CLASS_BLOCK ? 0 : p->gathers[CLASS_BLOCK]) + index;
-}
-
-int program_reduce_index(const program *p, unit_class c, int index) {
-    return (c == CLASS_BLOCK ? 0 : p->reduces[CLASS_BLOCK]) + index;
+int program_buffer_index(const int counts[CLASSES], unit_class c, int index) {
+    return (c == CLASS_BLOCK ? 0 : counts[CLASS_BLOCK]) + index;
 }
 
 /* The number of the resource that a field names. */
 static int resource_index(const program *p, const instr *i, const operand_rule *rule) {
     int value = instr_field(i, rule->field);
     if (rule->what == RES_GATHER)
-        return program_gather_index(p, spec_class(p->spec, i->unit), value);
+        return program_buffer_index(p->gathers, spec_class(p->spec, i->unit), value);
     if (rule->what == RES_REDUCE)
-        return program_reduce_index(p, spec_class(p->spec, i->unit), value);
+        return program_buffer_index(p->reduces, spec_class(p->spec, i->unit), value);
     if (rule->what == RES_PARAMS) return spec_gather_unit(p->spec, value);
     return value;
 }

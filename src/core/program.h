@@ -74,9 +74,9 @@ int program_operands(const program *p, const instr *i, operand out[INSTR_OPERAND
 bool operand_conflicts(const operand *a, const operand *b);
 /* The number of a resource's buffers in the program. */
 int program_resource_count(const program *p, resource what);
-/* The index of a class's buffer `index` among all RES_GATHER or RES_REDUCE buffers. */
-int program_gather_index(const program *p, unit_class c, int index);
-int program_reduce_index(const program *p, unit_class c, int index);
+/* The index of a class's buffer `index` among all RES_GATHER or RES_REDUCE buffers, of which there are `counts`: the
+ * program's gathers or reduces. Pure. */
+int program_buffer_index(const int counts[CLASSES], unit_class c, int index);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

@@ -82,7 +82,7 @@ static trine_status take_device(trine_generator *g) {
         generate_unit *u = &g->units[n];
         gpt_bind_params(&u->bound, &g->shape, u->unit, &u->layout, u->base);
     }
-    return decode_scratch_write(g->dev, &g->shape, &g->run.scratch);
+    return rope_write(g->dev, &g->shape, g->run.scratch.rope);
 }
 
 /* ---- Host memory ---- */

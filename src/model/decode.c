@@ -16,8 +16,7 @@ static void place(decode_unit *u, const gpt_shape *s, unit_kind kind, size_t row
     const unit_list *l = &u->list;
     list_life lives[LIST_VALUES];
     int values[LIST_VALUES], count = 0;
-    trine_status status = list_resolve(&u->list, s, kind);
-    ASSERT(status == TRINE_OK);
+    list_resolve_valid(&u->list, s, kind);
     u->buffer_count = 0;
     for (int v = 0; v < l->value_count; v++) {
         const list_value *value = &l->values[v];
@@ -91,15 +90,10 @@ void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t r
         place(&out->units[kind], s, kind, kind == UNIT_HEAD ? head_rows : rows);
     take_buffers(a, d, out);
     take_beside(a, s, d, out);
-    if (rope_is_read(gpt_unit_rows(s, UNIT_BLOCK)))
-        out->rope = arena_take(a, MEM_WORKSPACE, rope_count(s) * sizeof *out->rope);
+    out->rope = rope_take(a, s);
     if (!head_rows) return;
     out->logits = take_exchanged(a, d, head_rows * vocab);
     out->all = tp > 1 ? take_exchanged(a, d, tp * head_rows * vocab) : out->logits;
-}
-
-trine_status decode_scratch_write(device *d, const gpt_shape *s, const decode_scratch *scratch) {
-    return scratch->rope ? rope_write(d, s, scratch->rope) : TRINE_OK;
 }
 
 void decode_cache_take(arena *a, const gpt_shape *s, const device *d, int unit, decode_cache *out) {

@@ -32,7 +32,7 @@ typedef struct {
     void *buffers[LIST_BUFFERS];
     void *aux;       /* the largest aux of a layer */
     void *workspace; /* the largest that any kind of layer requires */
-    float *rope;     /* rotary positions, written once (decode_scratch_write); NULL: no layer reads them */
+    float *rope;     /* rotary positions, written once (rope_write); NULL: no layer reads them */
     void *logits;    /* (head_rows, Vp/tp) */
     void *all;       /* (tp, n, Vp/tp) in a call of n rows, n <= head_rows */
 } decode_scratch;
@@ -49,8 +49,6 @@ typedef struct {
  * rank has the head. Not collective. */
 void decode_scratch_take(arena *a, const gpt_shape *s, const device *d, size_t rows,
                          size_t head_rows, decode_scratch *out);
-/* Writes what does not change. Errors: TRINE_ENOMEM, the device's. Not collective. */
-trine_status decode_scratch_write(device *d, const gpt_shape *s, const decode_scratch *scratch);
 /* Declares or takes a unit's caches, of shape->T positions. Not collective. */
 void decode_cache_take(arena *a, const gpt_shape *s, const device *d, int unit, decode_cache *out);
 /* Declares or takes a residual stream (rows, C), which groups send and sum. Not collective. */

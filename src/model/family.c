@@ -85,7 +85,7 @@ static uint64_t hash_text(uint64_t h, const char *text) {
     }
 }
 
-static const char *kind_text(trine_layer_kind kind) {
+const char *family_layer_text(trine_layer_kind kind) {
     static const char *const texts[] = {
 #define KIND_TEXT(NAME, name) [TRINE_LAYER_##NAME] = #name,
         TRINE_LAYER_LIST(KIND_TEXT)
@@ -98,7 +98,7 @@ static uint64_t hash_rows(uint64_t h, const trine_layer *row) {
     for (; row && row->kind != TRINE_LAYER_END; row++) {
         char width[40];
         snprintf(width, sizeof width, "%d %d", (int)row->width.dim, row->width.times);
-        h = hash_text(hash_text(hash_text(h, kind_text(row->kind)), width), row->name);
+        h = hash_text(hash_text(hash_text(h, family_layer_text(row->kind)), width), row->name);
         for (int i = 0; i < TRINE_LAYER_INPUTS; i++) h = hash_text(h, row->in[i]);
         h = hash_text(hash_text(h, row->out), row->dropout);
         if (row->no_bias) h = hash_text(h, "no bias");

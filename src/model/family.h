@@ -13,6 +13,9 @@ const trine_family *family_of(const trine_model *m);
 const char *family_blocks(const trine_family *family);
 const char *family_prefix(const trine_family *family);
 
+/* "rms_norm"; "unknown": no such kind. Pure. */
+const char *family_layer_text(trine_layer_kind kind);
+
 /* Finds a family by name. Errors: TRINE_EINVAL lists the known families. Not collective. */
 trine_status family_find(const trine_family **family, const char *name);
 

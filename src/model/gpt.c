@@ -87,12 +87,6 @@ trine_status gpt_check_tp(const trine_model *m, int tp) {
     return TRINE_OK;
 }
 
-/* Resolves a list that gpt_check_family has accepted. */
-static void resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
-    trine_status status = list_resolve(l, s, kind);
-    ASSERT(status == TRINE_OK);
-}
-
 /* ---- Costs ------------------------------------------------------------------------------------- */
 
 double gpt_unit_cost(const trine_model *m, int T, int unit) {
@@ -100,7 +94,7 @@ double gpt_unit_cost(const trine_model *m, int T, int unit) {
     unit_list l;
     double sum = 0;
     s.T = (size_t)T;
-    resolve(&l, &s, gpt_unit_kind(&s, unit));
+    list_resolve_valid(&l, &s, gpt_unit_kind(&s, unit));
     for (int n = 0; n < l.count; n++) {
         const list_layer *at = &l.layers[n];
         if (at->kind->flops)
@@ -234,7 +228,7 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     ASSERT(s->H % (size_t)s->tp == 0 && s->F % (size_t)s->tp == 0);
     unit_kind kind = gpt_unit_kind(s, unit);
     unit_list l;
-    resolve(&l, s, kind);
+    list_resolve_valid(&l, s, kind);
     *out = (flat_unit){.range_count = 1};
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];
@@ -314,12 +308,14 @@ double gpt_parameters(const trine_model *m) {
 
 /* ---- Binding ----------------------------------------------------------------------------------- */
 
-/* Walks the tensors of a unit in the order of gpt_unit_layout. */
+/* Walks the tensors of a unit in the order of gpt_unit_layout, parameter by parameter. */
 typedef struct {
     const trine_layer *row;
     layer_tensor tensors[LAYER_TENSORS];
     int tensor, count, first, next[FLAT_RANGES];
     unit_kind kind;
+    int number, range; /* of the parameter */
+    size_t offset;     /* of the first of joined tensors */
 } cursor;
 
 static cursor first_tensor(const gpt_shape *s, int unit) {
@@ -336,19 +332,17 @@ static void next_row(cursor *c) {
     c->count = c->row->kind == TRINE_LAYER_END ? 0 : layer_tensors(c->row, c->tensors);
 }
 
-/* Moves to the next parameter: sets its number, range and offset, that of the first of joined tensors. False: no more
- * parameters. */
-static bool next_param(cursor *c, const flat_unit *layout, int *number, int *range,
-                       size_t *offset) {
+/* Moves to the next parameter. False: no more parameters. */
+static bool next_param(cursor *c, const flat_unit *layout) {
     while (c->row->kind != TRINE_LAYER_END) {
         if (c->tensor == c->count) {
             next_row(c);
             continue;
         }
         const layer_tensor *t = &c->tensors[c->tensor++];
-        *range = gpt_range_of(c->kind, t->kind);
-        *offset = layout->ranges[*range].tensors[c->next[*range]++].offset;
-        *number = c->first + t->of;
+        c->range = gpt_range_of(c->kind, t->kind);
+        c->offset = layout->ranges[c->range].tensors[c->next[c->range]++].offset;
+        c->number = c->first + t->of;
         if (!t->joined) return true;
     }
     return false;
@@ -357,22 +351,18 @@ static bool next_param(cursor *c, const flat_unit *layout, int *number, int *ran
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]) {
     cursor c = first_tensor(s, unit);
-    int number, range;
-    size_t offset;
     u->index = unit;
-    while (next_param(&c, layout, &number, &range, &offset))
-        u->params[number].w = (char *)base[range] + offset * trine_dtype_bytes(s->compute);
+    while (next_param(&c, layout))
+        u->params[c.number].w = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->compute);
 }
 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     void *const base[FLAT_RANGES], grad_mode mode) {
     cursor c = first_tensor(s, unit);
-    int number, range;
-    size_t offset;
     u->index = unit;
-    while (next_param(&c, layout, &number, &range, &offset)) {
-        param *p = &u->params[number];
-        p->dw = (char *)base[range] + offset * trine_dtype_bytes(s->grads);
+    while (next_param(&c, layout)) {
+        param *p = &u->params[c.number];
+        p->dw = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->grads);
         p->mode = mode;
     }
 }

@@ -97,16 +97,13 @@ typedef struct {
                                                 such unit */
     void *aux[UNIT_KINDS][LIST_BUFFERS];
     gpt_loss_scratch loss; /* NULLs if the rank has no head */
-    float *rope;           /* rotary positions, written once (gpt_scratch_write); NULL: no layer reads them */
+    float *rope;           /* rotary positions, written once (rope_write); NULL: no layer reads them */
 } gpt_scratch;
 
 /* Declares or takes the scratch of a rank that has units of these kinds (MEM_WORKSPACE). The family's lists must be
  * valid. */
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
                       gpt_scratch *out);
-
-/* Writes what does not change. Errors: TRINE_ENOMEM, the device's. Not collective. */
-trine_status gpt_scratch_write(device *d, const gpt_shape *s, const gpt_scratch *scratch);
 
 /* Declares or takes the kept values of one micro-batch of a unit (MEM_ACTIVATIONS); the other pointers
  * of *out are set to the scratch. */

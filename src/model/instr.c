@@ -19,7 +19,7 @@ static void take_scratch(const void *shape, arena *a, const device *dev, const p
 }
 
 static trine_status write_scratch(const void *shape, device *dev, const void *scratch) {
-    return gpt_scratch_write(dev, shape, scratch);
+    return rope_write(dev, shape, ((const gpt_scratch *)scratch)->rope);
 }
 
 static void take_acts(const void *shape, arena *a, const device *dev, int unit, const void *scratch,
@@ -427,8 +427,7 @@ static const unit_list *list_of(const rank_state *s, int unit) {
     gpt_scratch *scratch = s->scratch;
     unit_kind kind = gpt_unit_kind(shape_of(s), unit);
     unit_list *l = &scratch->lists[kind];
-    trine_status status = l->count ? TRINE_OK : list_resolve(l, shape_of(s), kind);
-    ASSERT(status == TRINE_OK);
+    if (!l->count) list_resolve_valid(l, shape_of(s), kind);
     return l;
 }
 

@@ -130,12 +130,11 @@ typedef struct {
  *   - `rebuild` says how the output is recomputed; the default, PRODUCT, is the most expensive.
  *   - forward computes the same bits in every call. */
 typedef struct {
-    const char *text;
     int inputs; /* number of required inputs */
     bool in_embedding; /* allowed in an embedding, whose backward pass runs without parameters */
     bool takes_width, takes_dropout; /* whether its row may have a width and stacked matrices, a dropout */
     int parts_in;   /* required number of parts of in[0]; 0: any */
-    bool parts_out; /* its output has the parts of in[0], else those of its own width */
+    bool keeps_columns; /* its output has the columns of in[0], with their parts; else those of its own width */
     value_shape in[TRINE_LAYER_INPUTS], out;
     kind_tensor tensors[2];
     int tensor_count;
@@ -175,12 +174,11 @@ typedef struct {
 TRINE_LAYER_LIST(KIND_EXTERN)
 #undef KIND_EXTERN
 
-/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Its elements;
- * and writes it to device memory. Errors: TRINE_ENOMEM, the device's. Not collective. */
-size_t rope_count(const gpt_shape *s);
+/* The table of rotary positions (T, D): of each position the cosines of D/2 angles, then their sines. Declares or
+ * takes it (MEM_WORKSPACE), NULL if no layer of a block reads it; writes it, unless it is NULL, to device memory.
+ * Errors: TRINE_ENOMEM, the device's. Not collective. */
+float *rope_take(arena *a, const gpt_shape *s);
 trine_status rope_write(device *d, const gpt_shape *s, float *table);
-/* Whether a layer of the list reads it. Pure. */
-bool rope_is_read(const trine_layer *rows);
 
 /* Never NULL for any kind but TRINE_LAYER_END. Pure. */
 const layer_kind *layer_kind_of(trine_layer_kind kind);

@@ -29,11 +29,6 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
                                          gpt_kv_heads(s), gpt_head_width(s));
 }
 
-/* The widths of queries, keys and values. */
-static size_t width_in(const gpt_shape *s) {
-    return gpt_qkv(s);
-}
-
 /* The logarithm of the sum of exponentials of each row and head. */
 static size_t aux(const gpt_shape *s) {
     return s->B * s->T * gpt_heads(s) * sizeof(float);
@@ -85,7 +80,6 @@ static trine_status warm_attention(warm_state *w, const trine_layer *row, size_t
 }
 
 const layer_kind kind_attention = {
-    .text = "attention",
     .inputs = 1,
     .takes_dropout = true,
     .parts_in = 3,
@@ -97,7 +91,7 @@ const layer_kind kind_attention = {
     .backward = backward,
     .decode = decode,
     .width = width,
-    .width_in = width_in,
+    .width_in = gpt_qkv,
     .aux = aux,
     .workspace = workspace,
     .cache = cache,

@@ -43,7 +43,6 @@ static trine_status warm_column(warm_state *w, const trine_layer *row, size_t wi
 }
 
 const layer_kind kind_column = {
-    .text = "column",
     .inputs = 1,
     .takes_width = true,
     .in = {SHAPE_STREAM},

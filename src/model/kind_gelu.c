@@ -14,11 +14,6 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     return c->r->dev->ops->gelu_backward(c->r->dev, g->in[0], g->out, c->in[0], elements(c));
 }
 
-static size_t width(const gpt_shape *s, const trine_layer *row, size_t width_in) {
-    (void)s, (void)row;
-    return width_in;
-}
-
 static trine_status warm_gelu(warm_state *w, const trine_layer *row, size_t width_in,
                               size_t width_out) {
     size_t n = warm_rows(w) * width_out / (size_t)w->s->tp;
@@ -31,9 +26,8 @@ static trine_status warm_gelu(warm_state *w, const trine_layer *row, size_t widt
 }
 
 const layer_kind kind_gelu = {
-    .text = "gelu",
     .inputs = 1,
-    .parts_out = true,
+    .keeps_columns = true,
     .in = {SHAPE_INSIDE},
     .out = SHAPE_INSIDE,
     .reads_in = {true},
@@ -42,6 +36,5 @@ const layer_kind kind_gelu = {
     .rebuild = REBUILD_ELEMENTS,
     .forward = forward,
     .backward = backward,
-    .width = width,
     .warm = warm_gelu,
 };

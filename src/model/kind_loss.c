@@ -21,7 +21,7 @@ static void *row_of(const layer_call *c, size_t row) {
 
 static trine_status enter(const layer_call *c) {
     const void *full;
-    return tp_enter_forward(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
+    return tp_gather(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status chunk_loss(const layer_call *c, chunk k) {
@@ -61,7 +61,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
         TRY(chunk_loss(c, chunk_at(s, at)));
         TRY(chunk_backward(c, chunk_at(s, at)));
     }
-    return tp_enter_backward(c->r->tp, g->in[0], c->r->rows, c->width_in);
+    return tp_sum(c->r->tp, g->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {
@@ -74,10 +74,9 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
 /* The maxima and sums of each chunk of logits, in fp32. */
 static uint64_t sends_more(const rank_state *s) {
     const gpt_shape *shape = s->config.model.shape;
-    size_t N = shape->B * shape->T, K = gpt_loss_rows(shape);
     uint64_t bytes = 0;
-    for (size_t at = 0; at < N; at += K) {
-        size_t n = N - at < K ? N - at : K;
+    for (size_t at = 0; at < shape->B * shape->T; at += gpt_loss_rows(shape)) {
+        size_t n = chunk_at(shape, at).n;
         bytes += state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, n, TRINE_F32) +
                  state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, 2 * n, TRINE_F32);
     }
@@ -114,7 +113,6 @@ static trine_status warm_loss(warm_state *w, const trine_layer *row, size_t widt
 }
 
 const layer_kind kind_loss = {
-    .text = "loss",
     .inputs = 1,
     .in = {SHAPE_STREAM},
     .tensors = {{"weight", SIDE_VOCABULARY, START_NORMAL, FROM_ALL, false}},

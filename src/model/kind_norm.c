@@ -40,7 +40,6 @@ static trine_status warm_norm(warm_state *w, const trine_layer *row, size_t widt
 }
 
 const layer_kind kind_norm = {
-    .text = "norm",
     .inputs = 1,
     .in = {SHAPE_STREAM},
     .out = SHAPE_STREAM,

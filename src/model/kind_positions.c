@@ -46,7 +46,6 @@ static trine_status warm_positions(warm_state *w, const trine_layer *row, size_t
 }
 
 const layer_kind kind_positions = {
-    .text = "positions",
     .inputs = 1,
     .takes_dropout = true,
     .in = {SHAPE_STREAM},

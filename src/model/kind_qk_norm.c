@@ -21,15 +21,6 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
                                          gpt_head_width(s), q->mode);
 }
 
-static size_t width_in(const gpt_shape *s) {
-    return gpt_qkv(s);
-}
-
-static size_t width(const gpt_shape *s, const trine_layer *row, size_t in) {
-    (void)s, (void)row;
-    return in;
-}
-
 /* The reciprocal root mean square of each query and key head of each row. */
 static size_t aux(const gpt_shape *s) {
     return s->B * s->T * (gpt_heads(s) + gpt_kv_heads(s)) * sizeof(float);
@@ -53,10 +44,9 @@ static trine_status warm_qk_norm(warm_state *w, const trine_layer *row, size_t i
 }
 
 const layer_kind kind_qk_norm = {
-    .text = "qk_norm",
     .inputs = 1,
     .parts_in = 3,
-    .parts_out = true,
+    .keeps_columns = true,
     .in = {SHAPE_INSIDE},
     .out = SHAPE_INSIDE,
     .tensors = {{"q_norm.weight", SIDE_HEAD, START_ONE, FROM_HEADS, false},
@@ -66,8 +56,7 @@ const layer_kind kind_qk_norm = {
     .in_place = true,
     .forward = forward,
     .backward = backward,
-    .width = width,
-    .width_in = width_in,
+    .width_in = gpt_qkv,
     .aux = aux,
     .warm = warm_qk_norm,
 };

@@ -38,7 +38,6 @@ static trine_status warm_rms_norm(warm_state *w, const trine_layer *row, size_t 
 }
 
 const layer_kind kind_rms_norm = {
-    .text = "rms_norm",
     .inputs = 1,
     .in = {SHAPE_STREAM},
     .out = SHAPE_STREAM,

@@ -28,15 +28,6 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
     return rotate(c->r, c->out, false, d->past);
 }
 
-static size_t width_in(const gpt_shape *s) {
-    return gpt_qkv(s);
-}
-
-static size_t width(const gpt_shape *s, const trine_layer *row, size_t in) {
-    (void)s, (void)row;
-    return in;
-}
-
 /* ---- The table ---------------------------------------------------------------------------------- */
 
 /* transformers, modeling_rope_utils.py: _compute_llama3_parameters (Llama 3.1). */
@@ -60,18 +51,20 @@ static double frequency_of(const gpt_shape *s, size_t i) {
     return frequency;
 }
 
-size_t rope_count(const gpt_shape *s) {
+static size_t table_count(const gpt_shape *s) {
     return s->T * gpt_head_width(s);
 }
 
-bool rope_is_read(const trine_layer *rows) {
-    for (; rows->kind != TRINE_LAYER_END; rows++)
-        if (layer_kind_of(rows->kind)->reads_rope) return true;
-    return false;
+float *rope_take(arena *a, const gpt_shape *s) {
+    const trine_layer *row = gpt_unit_rows(s, UNIT_BLOCK);
+    while (row->kind != TRINE_LAYER_END && !layer_kind_of(row->kind)->reads_rope) row++;
+    if (row->kind == TRINE_LAYER_END) return NULL;
+    return arena_take(a, MEM_WORKSPACE, table_count(s) * sizeof(float));
 }
 
 trine_status rope_write(device *d, const gpt_shape *s, float *table) {
-    size_t half = gpt_head_width(s) / 2, bytes = rope_count(s) * sizeof(float);
+    size_t half = gpt_head_width(s) / 2, bytes = table_count(s) * sizeof(float);
+    if (!table) return TRINE_OK;
     float *host = malloc(bytes);
     CHECK(host, TRINE_ENOMEM, "no memory for the rotary positions");
     for (size_t i = 0; i < half; i++) {
@@ -92,7 +85,7 @@ static trine_status warm_rope(warm_state *w, const trine_layer *row, size_t in, 
     (void)row, (void)in, (void)width_out;
     warm_begin(w);
     void *x = warm_numbers(w, rows * (q + 2 * k) * D);
-    float *table = warm_floats(w, rope_count(s));
+    float *table = warm_floats(w, table_count(s));
     if (!w->base) return TRINE_OK;
     for (int inverse = 0; inverse < 2; inverse++)
         TRY(w->d->ops->rope(w->d, x, table, inverse, 0, rows, s->T, q + 2 * k, q + k, D));
@@ -100,10 +93,9 @@ static trine_status warm_rope(warm_state *w, const trine_layer *row, size_t in, 
 }
 
 const layer_kind kind_rope = {
-    .text = "rope",
     .inputs = 1,
     .parts_in = 3,
-    .parts_out = true,
+    .keeps_columns = true,
     .in = {SHAPE_INSIDE},
     .out = SHAPE_INSIDE,
     .over_in = true,
@@ -113,7 +105,6 @@ const layer_kind kind_rope = {
     .forward = forward,
     .backward = backward,
     .decode = decode,
-    .width = width,
-    .width_in = width_in,
+    .width_in = gpt_qkv,
     .warm = warm_rope,
 };

@@ -73,7 +73,6 @@ static trine_status warm_row(warm_state *w, const trine_layer *row, size_t width
 }
 
 const layer_kind kind_row = {
-    .text = "row",
     .inputs = 1,
     .takes_dropout = true,
     .parts_in = 1,

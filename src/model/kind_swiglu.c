@@ -35,7 +35,6 @@ static trine_status warm_swiglu(warm_state *w, const trine_layer *row, size_t wi
 }
 
 const layer_kind kind_swiglu = {
-    .text = "swiglu",
     .inputs = 1,
     .parts_in = 2,
     .in = {SHAPE_INSIDE},

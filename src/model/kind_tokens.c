@@ -38,7 +38,6 @@ static trine_status warm_tokens(warm_state *w, const trine_layer *row, size_t wi
 }
 
 const layer_kind kind_tokens = {
-    .text = "tokens",
     .out = SHAPE_STREAM,
     .in_embedding = true,
     .tensors = {{"weight", SIDE_VOCABULARY, START_NORMAL, FROM_ALL, false}},

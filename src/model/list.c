@@ -84,6 +84,11 @@ trine_status list_resolve(unit_list *l, const gpt_shape *s, unit_kind kind) {
     return TRINE_OK;
 }
 
+void list_resolve_valid(unit_list *l, const gpt_shape *s, unit_kind kind) {
+    trine_status status = list_resolve(l, s, kind);
+    ASSERT(status == TRINE_OK);
+}
+
 int list_readers(const unit_list *l, int value) {
     int count = 0;
     for (int n = 0; n < l->count; n++)

@@ -94,6 +94,9 @@ typedef struct unit_list {
 /* Errors: TRINE_EINVAL with the row that breaks a rule of trine_model.h. Pure. */
 trine_status list_resolve(unit_list *l, const gpt_shape *s, unit_kind kind);
 
+/* The same for a list that gpt_check_family has accepted. */
+void list_resolve_valid(unit_list *l, const gpt_shape *s, unit_kind kind);
+
 /* The number of layer inputs that read the value. Pure. */
 int list_readers(const unit_list *l, int value);
 /* The first layer that writes the memory of a value: the writer of the value that it overwrites, or its own. Pure. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "model/family.h"
 #include "model/list_parts.h"
 
 static int find_value(const unit_list *l, const char *name) {
@@ -20,8 +21,8 @@ static int add_value(unit_list *l, list_value value) {
 /* "row 3 (column mlp.c_fc)" */
 static const char *row_text(const unit_list *l, char text[64]) {
     const list_layer *at = &l->layers[l->count];
-    snprintf(text, 64, "row %d (%s%s%s)", l->count + 1, at->kind->text, at->row->name ? " " : "",
-             at->row->name ? at->row->name : "");
+    snprintf(text, 64, "row %d (%s%s%s)", l->count + 1, family_layer_text(at->row->kind),
+             at->row->name ? " " : "", at->row->name ? at->row->name : "");
     return text;
 }
 
@@ -65,6 +66,8 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
     if (at->kind->width_in) wanted = at->kind->width_in(s);
     CHECK(width_in == wanted, TRINE_EINVAL, "%s: the input has %zu columns; it must have %zu",
           row_text(l, text), width_in, wanted);
+    size_t width = at->kind->keeps_columns ? width_in : s->C;
+    if (at->kind->width) width = at->kind->width(s, at->row, width_in);
     int parts_in = at->in[0] < 0 ? 1 : l->values[at->in[0]].parts;
     CHECK(!at->kind->parts_in || parts_in == at->kind->parts_in, TRINE_EINVAL,
           "%s: the input has the columns of %d stacked matrices; it must have those of %d",
@@ -72,8 +75,8 @@ static trine_status write_output(unit_list *l, list_layer *at, const gpt_shape *
     at->out = add_value(
         l, (list_value){.name = name,
                         .shape = at->kind->out,
-                        .parts = at->kind->parts_out ? parts_in : layer_matrices(at->row),
-                        .width = at->kind->width ? at->kind->width(s, at->row, width_in) : s->C,
+                        .parts = at->kind->keeps_columns ? parts_in : layer_matrices(at->row),
+                        .width = width,
                         .writer = l->count});
     return TRINE_OK;
 }
@@ -220,14 +223,15 @@ static trine_status check_first_and_last(const unit_list *l, unit_kind kind) {
 /* Some kinds overwrite their input. */
 static trine_status check_overwritten(const unit_list *l, const list_layer *at) {
     const layer_kind *kind = at->kind;
+    const char *name = family_layer_text(at->row->kind);
     if (!kind->over_tokens && !kind->gradient_in_place && !kind->only_over_in) return TRINE_OK;
     int v = at->in[0], writer = l->values[v].writer;
     CHECK(
         list_readers(l, v) == 1 && writer >= 0, TRINE_EINVAL,
         "%s overwrites its input \"%s\"; another row must write it, and only this row may read it",
-        at->kind->text, l->values[v].name);
+        name, l->values[v].name);
     CHECK(!at->kind->over_tokens || has_kind(l, writer, TRINE_LAYER_TOKENS), TRINE_EINVAL,
-          "%s must read the output of TOKENS, in an embedding", at->kind->text);
+          "%s must read the output of TOKENS, in an embedding", name);
     return TRINE_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "model/family.h"
 #include "model/gpt.h"
 
 #define CELL 80
@@ -67,7 +68,7 @@ static void print_tensors(const list_layer *at, const flat_unit *layout, int nex
 
 /* "column mlp.c_fc"; returns its length. */
 static int name_text(const trine_layer *row, char text[CELL]) {
-    return snprintf(text, CELL, "%s%s%s", layer_kind_of(row->kind)->text, row->name ? " " : "",
+    return snprintf(text, CELL, "%s%s%s", family_layer_text(row->kind), row->name ? " " : "",
                     row->name ? row->name : "");
 }
 

@@ -92,10 +92,17 @@ void gpt_set_sizes(gpt_shape *s, const trine_model *m) {
     s->family = family_of(m);
 }
 
+static bool has_layer(const trine_model *m, trine_layer_kind kind) {
+    const trine_family *f = family_of(m);
+    const trine_layer *const lists[] = {f->embedding, f->block, f->head};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const trine_layer *row = lists[i]; row->kind != TRINE_LAYER_END; row++)
+            if (row->kind == kind) return true;
+    return false;
+}
+
 bool gpt_has_rope(const trine_model *m) {
-    for (const trine_layer *row = family_of(m)->embedding; row->kind != TRINE_LAYER_END; row++)
-        if (row->kind == TRINE_LAYER_POSITIONS) return false;
-    return true;
+    return !has_layer(m, TRINE_LAYER_POSITIONS);
 }
 
 int gpt_positions(const trine_model *m) {
@@ -110,15 +117,6 @@ void gpt_canonical(trine_model *m) {
     if (m->rope_scaling.kind == TRINE_ROPE_DEFAULT) m->rope_scaling = (trine_rope_scaling){0};
     if (m->rope_scaling.kind == TRINE_ROPE_LINEAR)
         m->rope_scaling = (trine_rope_scaling){TRINE_ROPE_LINEAR, m->rope_scaling.factor, 0, 0, 0};
-}
-
-static bool has_layer(const trine_model *m, trine_layer_kind kind) {
-    const trine_family *f = family_of(m);
-    const trine_layer *const lists[] = {f->embedding, f->block, f->head};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const trine_layer *row = lists[i]; row->kind != TRINE_LAYER_END; row++)
-            if (row->kind == kind) return true;
-    return false;
 }
 
 /* Whether heads of keys and values may be fewer, and of another width than C / H: else the columns before attention

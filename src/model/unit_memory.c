@@ -21,13 +21,6 @@ static void *take(const taker *t, size_t count, bool peers) {
 
 /* ---- Scratch ----------------------------------------------------------------------------------- */
 
-static void resolve_lists(const gpt_shape *s, gpt_scratch *out) {
-    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
-        trine_status status = list_resolve(&out->lists[kind], s, kind);
-        ASSERT(status == TRINE_OK);
-    }
-}
-
 /* One set of buffers for all kinds of units. */
 static void take_buffers(const taker *t, gpt_scratch *out) {
     list_buffer room[LIST_BUFFERS] = {{0}};
@@ -76,7 +69,8 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool 
     const taker t = {a, s, d, MEM_WORKSPACE};
     size_t N = s->B * s->T, R = gpt_rows(s).count;
     *out = (gpt_scratch){.full = NULL};
-    resolve_lists(s, out);
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        list_resolve_valid(&out->lists[kind], s, kind);
     take_buffers(&t, out);
     if (gpt_splits_rows(s)) out->full = take(&t, N * s->C, true);
     if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_splits_rows(s));
@@ -84,12 +78,7 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool 
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         if (has[kind]) take_rebuilt(&t, kind, out);
     if (has[UNIT_HEAD]) take_loss(&t, &out->loss);
-    if (has[UNIT_BLOCK] && rope_is_read(gpt_unit_rows(s, UNIT_BLOCK)))
-        out->rope = arena_take(a, MEM_WORKSPACE, rope_count(s) * sizeof *out->rope);
-}
-
-trine_status gpt_scratch_write(device *d, const gpt_shape *s, const gpt_scratch *scratch) {
-    return scratch->rope ? rope_write(d, s, scratch->rope) : TRINE_OK;
+    if (has[UNIT_BLOCK]) out->rope = rope_take(a, s);
 }
 
 /* ---- Between forward and backward -------------------------------------------------------------- */
@@ -125,8 +114,7 @@ void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
 void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool small, gpt_keep *out) {
     const taker t = {a, s, d, MEM_ACTIVATIONS};
     unit_list l;
-    trine_status status = list_resolve(&l, s, UNIT_BLOCK);
-    ASSERT(status == TRINE_OK);
+    list_resolve_valid(&l, s, UNIT_BLOCK);
     *out = (gpt_keep){.small = NULL};
     for (int n = 0; n < l.count; n++)
         if (list_splits(&l.layers[n]))

@@ -70,6 +70,19 @@ static int count_nodes(const rehearsal *h) {
     return per_node ? (ranks - 1) / per_node + 1 : 0;
 }
 
+/* Prints a configuration that has been rehearsed. */
+typedef trine_status (*printer)(const rehearsal *h, FILE *out);
+
+static trine_status inspect(const trine_config *config, int ranks, bool plan, printer print,
+                            FILE *out) {
+    rehearsal h;
+    trine_status status = status_user(rehearse(&h, config, ranks, plan));
+    if (status == TRINE_OK) status = print(&h, out);
+    if (status == TRINE_OK) status = status_user(output_flushed(out));
+    rehearsal_end(&h);
+    return status;
+}
+
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config,
                 .stages = h->is_steady ? h->steady.stages : h->stages,
@@ -88,12 +101,7 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out) {
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(out, "out");
-    rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, true));
-    if (status == TRINE_OK) status = print_dry_run(&h, out);
-    if (status == TRINE_OK) status = status_user(output_flushed(out));
-    rehearsal_end(&h);
-    return status;
+    return inspect(config, ranks, true, print_dry_run, out);
 }
 
 /* "u2-u3", or for a stage of several chunks "u0-u1, u4-u5". */
@@ -106,7 +114,16 @@ static void print_units(const program_spec *s, int stage, FILE *out) {
     }
 }
 
-static void print_programs(const rehearsal *h, FILE *out) {
+static trine_status draw(const rehearsal *h, FILE *out) {
+    double idle = pp_picture(h->stages, out);
+    double formula = pp_bubble(&h->spec);
+    c_fprintf(out, "idle %.1f%% of the picture", 100 * idle);
+    if (!isnan(formula)) c_fprintf(out, "; bubble by formula %.1f%%", 100 * formula);
+    fputc('\n', out);
+    return TRINE_OK;
+}
+
+static trine_status explain(const rehearsal *h, FILE *out) {
     fputs("fields: u unit, m micro-batch, s activation slot, d gradient stream, b gather buffer,\n"
           "        r reduce buffer, k keep buffer, g message group (docs/instructions.md)\n",
           out);
@@ -120,36 +137,19 @@ static void print_programs(const rehearsal *h, FILE *out) {
                 s->count);
         program_print(s, out);
     }
-}
-
-static void draw(const rehearsal *h, FILE *out) {
-    double idle = pp_picture(h->stages, out);
-    double formula = pp_bubble(&h->spec);
-    c_fprintf(out, "idle %.1f%% of the picture", 100 * idle);
-    if (!isnan(formula)) c_fprintf(out, "; bubble by formula %.1f%%", 100 * formula);
-    fputc('\n', out);
+    return draw(h, out);
 }
 
 trine_status trine_draw(const trine_config *config, int ranks, FILE *out) {
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(out, "out");
-    rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, false));
-    if (status == TRINE_OK) draw(&h, out);
-    if (status == TRINE_OK) status = status_user(output_flushed(out));
-    rehearsal_end(&h);
-    return status;
+    return inspect(config, ranks, false, draw, out);
 }
 
 trine_status trine_explain(const trine_config *config, int ranks, FILE *out) {
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(out, "out");
-    rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, false));
-    if (status == TRINE_OK) print_programs(&h, out), draw(&h, out);
-    if (status == TRINE_OK) status = status_user(output_flushed(out));
-    rehearsal_end(&h);
-    return status;
+    return inspect(config, ranks, false, explain, out);
 }
 
 static trine_status print_layers(const rehearsal *h, FILE *out) {
@@ -160,12 +160,7 @@ static trine_status print_layers(const rehearsal *h, FILE *out) {
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out) {
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(out, "out");
-    rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, false));
-    if (status == TRINE_OK) status = print_layers(&h, out);
-    if (status == TRINE_OK) status = status_user(output_flushed(out));
-    rehearsal_end(&h);
-    return status;
+    return inspect(config, ranks, false, print_layers, out);
 }
 
 /* ---- --export-schedule -------------------------------------------------------------------------- */

@@ -117,30 +117,22 @@ static bool apply(const oom_question *q, trine_config *c, change which) {
 /* The text of a change, as an option. */
 static void name(const trine_config *c, change which, char text[OOM_NAME]) {
     const trine_parallel *p = &c->parallel;
-    const int values[CHANGES] = {0,
-                                 (int)p->zero,
-                                 p->gather_buffers,
-                                 p->reduce_buffers,
-                                 c->micro_batch_size,
-                                 (int)p->zero,
-                                 (int)p->zero,
-                                 p->layout.dp,
-                                 p->layout.tp,
-                                 p->layout.pp};
-    static const char *const names[CHANGES] = {"schedule",
-                                               "zero",
-                                               "gather-buffers",
-                                               "reduce-buffers",
-                                               "micro-batch-size",
-                                               "zero",
-                                               "zero",
-                                               "dp",
-                                               "tp",
-                                               "pp"};
+    const struct {
+        const char *option;
+        int value;
+    } of[CHANGES] = {[FIRST_ZERO] = {"zero", (int)p->zero},
+                     [ONE_BUFFER] = {"gather-buffers", p->gather_buffers},
+                     [ONE_REDUCE_BUFFER] = {"reduce-buffers", p->reduce_buffers},
+                     [SMALLER_MICRO] = {"micro-batch-size", c->micro_batch_size},
+                     [SECOND_ZERO] = {"zero", (int)p->zero},
+                     [THIRD_ZERO] = {"zero", (int)p->zero},
+                     [MORE_DP] = {"dp", p->layout.dp},
+                     [MORE_TP] = {"tp", p->layout.tp},
+                     [MORE_PP] = {"pp", p->layout.pp}};
     if (which == ONE_F_ONE_B)
         snprintf(text, OOM_NAME, "--schedule 1f1b");
     else
-        snprintf(text, OOM_NAME, "--%s %d", names[which], values[which]);
+        snprintf(text, OOM_NAME, "--%s %d", of[which].option, of[which].value);
 }
 
 /* Both changes, or one if a == b; the micro-batch comes last, since it fits into the memory left. */

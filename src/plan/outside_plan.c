@@ -7,10 +7,6 @@ size_t outside_plan_staging_buffer(const arena *plan) {
     return plan->on_device ? plan->shared_used + plan->exchanged.used : 0;
 }
 
-size_t outside_plan_host(const arena *plan) {
-    return plan->host.used;
-}
-
 size_t outside_plan_libraries(trine_layout l) {
     size_t own = CUDA_SCRATCH_BYTES + CUDA_WORKSPACE, groups = (size_t)axes_adding(l);
     /* Rings and trees; a stage has neighbours. */

@@ -5,10 +5,8 @@
 #include "base/arena.h"
 #include "trine.h"
 
-/* Host memory of a plan in device memory: the staging buffer, if there is one, and the host's own
- * buffers. 0 for a plan of CPU ranks, whose bytes are all host memory. Pure. */
+/* The staging buffer in host memory of a plan in device memory. 0 for a plan of CPU ranks, which has none. Pure. */
 size_t outside_plan_staging_buffer(const arena *plan);
-size_t outside_plan_host(const arena *plan);
 /* Estimate of the GPU memory that a rank's libraries take before the plan (device/cuda/sizes.h). Pure. */
 size_t outside_plan_libraries(trine_layout layout);
 

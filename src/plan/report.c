@@ -12,7 +12,6 @@
 #include "device/cuda/sizes.h"
 #include "model/family.h"
 #include "plan/outside_plan.h"
-#include "run/traffic.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -210,7 +209,8 @@ static void report_precision(const trine_precision *p, FILE *out) {
     fputc('\n', out);
 }
 
-double report_bubble(const report *r) {
+/* The pipeline bubble: by formula, or simulated where there is none. */
+static double bubble(const report *r) {
     double formula = pp_bubble(r->stages->spec);
     if (!isnan(formula)) return formula;
     return r->steady ? r->steady->idle : pp_idle(r->stages);
@@ -226,7 +226,7 @@ void report_batch(const report *r, FILE *out) {
               c->global_batch_size, c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
-              (long long)c->global_batch_size * c->model.seq_length, 100 * report_bubble(r));
+              (long long)c->global_batch_size * c->model.seq_length, 100 * bubble(r));
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
@@ -262,19 +262,25 @@ static void stage_header(const char *title, int from, int to, FILE *out) {
     fputc('\n', out);
 }
 
-static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
-                       int count, FILE *out) {
-    double sum = 0, bytes[REPORT_COLUMNS];
-    for (int n = 0; n < count; n++) {
-        bytes[n] = others ? (double)others[n] : 0;
-        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
-        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
-        sum += bytes[n];
-    }
+/* A row of bytes, unless all are 0. */
+static void bytes_row(const char *name, const double *bytes, int count, FILE *out) {
+    double sum = 0;
+    for (int n = 0; n < count; n++) sum += bytes[n];
     if (sum == 0) return;
     fprintf(out, "         %-17s", name);
     for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", bytes[n] / MIB);
     fputc('\n', out);
+}
+
+static void memory_row(const char *name, const arena *plans, int kind, const size_t *others,
+                       int count, FILE *out) {
+    double bytes[REPORT_COLUMNS];
+    for (int n = 0; n < count; n++) {
+        bytes[n] = others ? (double)others[n] : 0;
+        if (kind >= 0 && kind < MEM_KINDS) bytes[n] += (double)plans[n].bytes[kind];
+        if (kind == MEM_KINDS) bytes[n] += (double)plans[n].used;
+    }
+    bytes_row(name, bytes, count, out);
 }
 
 /* The transport's own bytes if all ranks share one node; a mesh may have less. */
@@ -300,7 +306,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
         libraries[n] = outside_plan_libraries(r->config->parallel.layout);
         reserve[n] = CUDA_RESERVE;
         staging[n] = report_stages(r) ? outside_plan_staging_buffer(&plans[n]) : 0;
-        host[n] = outside_plan_host(&plans[n]);
+        host[n] = plans[n].host.used;
         total[n] = staging[n] + host[n] + transport[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
@@ -367,15 +373,11 @@ _Static_assert(INSTR_KINDS < 32, "a set of instructions is a word");
 
 /* A line of the bytes of some instructions, if any of these stages sends them. */
 static void traffic_line(const char *name, unsigned kinds, const traffic *t, int count, FILE *out) {
-    uint64_t bytes[REPORT_COLUMNS] = {0}, sum = 0;
-    for (int n = 0; n < count; n++) {
-        for (int k = 0; k < INSTR_KINDS; k++) bytes[n] += kinds >> k & 1 ? t[n].bytes[k] : 0;
-        sum += bytes[n];
-    }
-    if (!sum) return;
-    fprintf(out, "         %-17s", name);
-    for (int n = 0; n < count; n++) c_fprintf(out, " %10.3f", (double)bytes[n] / MIB);
-    fputc('\n', out);
+    double bytes[REPORT_COLUMNS] = {0};
+    for (int n = 0; n < count; n++)
+        for (int k = 0; k < INSTR_KINDS; k++)
+            if (kinds >> k & 1) bytes[n] += (double)t[n].bytes[k];
+    bytes_row(name, bytes, count, out);
 }
 
 /* An instruction that is in no row has one of its own. */

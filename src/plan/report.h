@@ -25,8 +25,6 @@ void report_stage_units(const program_spec *s, int p, char *text, size_t size);
 /* What the rank (dp 0, tp 0) of a stage takes: resolve_plan, or for a long step steady_arena. Errors: as
  * resolve_plan. */
 trine_status report_plan(const report *r, int stage, arena *plan);
-/* The pipeline bubble: by formula, or simulated where there is none. Pure. */
-double report_bubble(const report *r);
 void report_batch(const report *r, FILE *out);
 /* "shm: dp tp node; mpi: pp": this rank's groups of two or more ranks; needs a mesh. */
 void report_transport(const report *r, FILE *out);

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "core/program.h"
-#include "run/traffic.h"
+#include "run/parts.h"
 
 enum { STEADY_STEPS = 3 };
 

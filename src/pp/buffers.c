@@ -133,6 +133,18 @@ static trine_status assign(program *p, int slots) {
     return TRINE_OK;
 }
 
+trine_status pp_slots(const program_spec *s, int stage, int *slots) {
+    program_spec training = *s;
+    program p;
+    training.forward_only = false;
+    program_create(&p, &training, stage);
+    trine_status status = pp_order(&p);
+    if (status == TRINE_OK) status = assign(&p, 0);
+    *slots = p.slots;
+    program_destroy(&p);
+    return status;
+}
+
 /* ---- Gradient streams ---------------------------------------------------------------------------- */
 
 /* A gradient is in its stream from its first instruction to its last; its message may take longer. */

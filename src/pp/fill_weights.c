@@ -1,9 +1,10 @@
-#include "pp/fill_weights.h"
-
+/* Weight gradients where a stage would wait: for schedules that say in which order F and I run, and leave W to
+ * the gaps. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "pp/order.h"
 
 typedef struct {
     pp_actions given; /* F and I, in order; what has run is first, in the order in which it ran */

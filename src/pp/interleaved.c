@@ -14,16 +14,12 @@ static int warm_up(const pp_shape *s, int stage) {
     return first < all ? first : all;
 }
 
-static trine_status add(pp_actions *out, pp_action a) {
-    return actions_add(out, a.kind, a.chunk, a.micro);
-}
-
 static trine_status order(const pp_shape *s, int stage, pp_actions *out) {
     int all = s->virtual * s->micros, warm = warm_up(s, stage);
-    for (int k = 0; k < warm; k++) TRY(add(out, pp_forward_number(PLACE_LOOP, s, stage, k)));
+    for (int k = 0; k < warm; k++) TRY(actions_add_number(out, ACTION_FORWARD, s, stage, k));
     for (int k = 0; k < all; k++) {
-        if (warm + k < all) TRY(add(out, pp_forward_number(PLACE_LOOP, s, stage, warm + k)));
-        TRY(add(out, pp_backward_number(PLACE_LOOP, s, stage, k)));
+        if (warm + k < all) TRY(actions_add_number(out, ACTION_FORWARD, s, stage, warm + k));
+        TRY(actions_add_number(out, ACTION_BACKWARD, s, stage, k));
     }
     return TRINE_OK;
 }

@@ -96,69 +96,14 @@ static trine_status copy_order(const pp_actions *from, bool forward_only, pp_act
     return TRINE_OK;
 }
 
+/* The schedule's order, a file's, or the forwards of an evaluation: those of a file's order, in a V down and up in turn,
+ * in a loop a group of micro-batches through one chunk after the other. */
 static trine_status add_actions(const program_spec *s, int stage, pp_actions *out) {
     const pp_schedule *schedule = pp_schedule_of(s->parallel.schedule);
     pp_shape shape = pp_shape_of(s);
     if (s->orders) return copy_order(&s->orders->order[stage], s->forward_only, out);
     if (!s->forward_only) return schedule->order(&shape, stage, out);
     return (schedule->place == PLACE_V ? order_v : order_groups)(s, stage, out);
-}
-
-trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out) {
-    *out = (pp_actions){0};
-    trine_status status = add_actions(s, stage, out);
-    if (status != TRINE_OK) actions_destroy(out);
-    return status;
-}
-
-/* The actions after which the slot of a chunk is free: its own last one, and that of the next chunk where that is on
- * the same stage. */
-static int last_actions(const program_spec *s, int chunk) {
-    return 1 + spec_edge_is_local(s, chunk);
-}
-
-/* Whether a chunk has a unit whose backward pass is split; the W of another one is empty. */
-static bool has_weights(const program_spec *s, int chunk) {
-    int unit = spec_chunk_first(s, chunk), last = spec_chunk_last(s, chunk);
-    while (unit < last && spec_unit(s, unit).backward != BACKWARD_SPLITS) unit++;
-    return spec_unit(s, unit).backward == BACKWARD_SPLITS;
-}
-
-/* Whether an action is the last of its chunk and micro-batch that has instructions. */
-static bool is_last(const program_spec *s, const pp_action *a) {
-    if (a->kind == ACTION_BACKWARD) return true;
-    bool follows = s->weight_follows || !has_weights(s, a->chunk);
-    return a->kind == (follows ? ACTION_INPUT : ACTION_WEIGHT);
-}
-
-/* The largest number of slots in use; done (chunks of the stage, micro-batches) counts last actions, zeroed. */
-static int most_slots(const program_spec *s, const pp_actions *order, uint8_t *done) {
-    int used = 0, most = 0;
-    for (int n = 0; n < order->count; n++) {
-        const pp_action *a = &order->at[n];
-        uint8_t *own = &done[spec_chunk_number(s, a->chunk) * s->micros + a->micro];
-        if (a->kind == ACTION_FORWARD && ++used > most) most = used;
-        if (!is_last(s, a)) continue;
-        used -= ++*own == last_actions(s, a->chunk);
-        if (!spec_edge_is_local(s, a->chunk - 1)) continue;
-        own = &done[spec_chunk_number(s, a->chunk - 1) * s->micros + a->micro];
-        used -= ++*own == last_actions(s, a->chunk - 1);
-    }
-    return most;
-}
-
-trine_status pp_slots(const program_spec *s, int stage, int *slots) {
-    program_spec training = *s;
-    training.forward_only = false;
-    pp_actions order;
-    TRY(pp_stage_actions(&training, stage, &order));
-    uint8_t *done = calloc((size_t)(spec_stage_chunks(s, stage) * s->micros), 1);
-    if (done) *slots = most_slots(&training, &order, done);
-    bool ok = done != NULL;
-    free(done);
-    actions_destroy(&order);
-    CHECK(ok, TRINE_ENOMEM, "no memory to count slots");
-    return TRINE_OK;
 }
 
 /* ---- The pass: units of an action -------------------------------------------------------------- */
@@ -179,21 +124,15 @@ static trine_status append_forward(program *p, const pp_action *a) {
     return TRINE_OK;
 }
 
-static trine_status append_backward(program *p, const pp_action *a) {
-    const program_spec *s = p->spec;
-    for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
-        TRY(append(p, BACKWARD, u, a));
-    return TRINE_OK;
-}
-
 /* The head does not split, since its logits are never kept; an embedding's input has no gradient. */
-static trine_status append_input(program *p, const pp_action *a) {
+static trine_status append_backward(program *p, const pp_action *a) {
     static const instr_kind parts[] = {[BACKWARD_UNSPLIT] = BACKWARD,
                                        [BACKWARD_SPLITS] = BACKWARD_INPUT,
                                        [BACKWARD_WEIGHT_ONLY] = BACKWARD_WEIGHT};
     const program_spec *s = p->spec;
+    bool splits = s->parallel.split_backward;
     for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
-        TRY(append(p, parts[spec_unit(s, u).backward], u, a));
+        TRY(append(p, splits ? parts[spec_unit(s, u).backward] : BACKWARD, u, a));
     return TRINE_OK;
 }
 
@@ -209,15 +148,14 @@ static trine_status append_action(program *p, const pp_action *a) {
     if (a->kind == ACTION_FORWARD) return append_forward(p, a);
     if (!s->parallel.split_backward) return append_backward(p, a);
     bool follows = a->kind == ACTION_BACKWARD || s->weight_follows;
-    if (a->kind != ACTION_WEIGHT) TRY(append_input(p, a));
+    if (a->kind != ACTION_WEIGHT) TRY(append_backward(p, a));
     if (a->kind == ACTION_WEIGHT ? !s->weight_follows : follows) TRY(append_weight(p, a));
     return TRINE_OK;
 }
 
 trine_status pp_order(program *p) {
-    pp_actions order;
-    TRY(pp_stage_actions(p->spec, p->stage, &order));
-    trine_status status = TRINE_OK;
+    pp_actions order = {0};
+    trine_status status = add_actions(p->spec, p->stage, &order);
     for (int n = 0; n < order.count && status == TRINE_OK; n++)
         status = append_action(p, &order.at[n]);
     actions_destroy(&order);

@@ -63,11 +63,8 @@ TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 #undef PP_SCHEDULE
 
 const pp_schedule *pp_schedule_of(trine_schedule schedule);
-/* The shape of a spec's schedule; the order of one stage: the schedule's, a file's, or the forwards of an evaluation:
- * those of a file's order, in a V down and up in turn, in a loop a group of micro-batches through one chunk after the
- * other. The caller destroys *out. Errors: TRINE_ENOMEM. */
+/* The shape of a spec's schedule. Pure. */
 pp_shape pp_shape_of(const program_spec *s);
-trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out);
 /* The chunk that is the n-th of a stage, in model order; the stage of a chunk. Pure. */
 int pp_chunk_at(pp_place place, const pp_shape *s, int stage, int n);
 int pp_stage_at(pp_place place, const pp_shape *s, int chunk);
@@ -84,9 +81,17 @@ typedef struct {
 int pp_groups(const pp_shape *s);
 pp_group pp_group_of(const pp_shape *s, int n);
 
-/* Forward number k of a stage, of V M: group by group, and in a group chunk by chunk. Backward number k: the same
- * with the chunks reversed. The action has the kind FORWARD or BACKWARD. Pure. */
-pp_action pp_forward_number(pp_place place, const pp_shape *s, int stage, int k);
-pp_action pp_backward_number(pp_place place, const pp_shape *s, int stage, int k);
+/* Appends action number k of a kind, of V M, of a stage in a loop: forwards go group by group, and in a group chunk
+ * by chunk; other kinds the same with the chunks reversed. Errors: TRINE_ENOMEM. */
+trine_status actions_add_number(pp_actions *a, action_kind kind, const pp_shape *s, int stage, int k);
+
+/* Appends a stage's F and I with their W (fill_weights.c). `make` appends the F and I of a stage, in order; together
+ * those orders must have no deadlock. All stages are simulated, with F, I and W of one time unit each and messages of
+ * none: a stage runs the next of its F and I as soon as what it needs is there; otherwise its oldest W; if it has
+ * none, the first F or I that can run. An F waits while the stage has `most` chunks with an F and without their W.
+ * Cost: O(P M V), for one stage. Errors: TRINE_ENOMEM, those of `make`. Aborts if the orders of `make` wait in a
+ * cycle, or `most` is too small for them. */
+trine_status pp_fill_weights(const pp_shape *s, int most, int stage, pp_actions *out,
+                             trine_status (*make)(const pp_shape *s, int stage, pp_actions *out));
 
 #endif

@@ -47,24 +47,16 @@ pp_group pp_group_of(const pp_shape *s, int n) {
     return (pp_group){n * each + (n < more ? n : more), each + (n < more)};
 }
 
-/* The chunk and micro-batch of number k; with `reversed` the last chunk of a group comes first. */
-static pp_action number(pp_place place, const pp_shape *s, int stage, int k, bool reversed) {
+trine_status actions_add_number(pp_actions *a, action_kind kind, const pp_shape *s, int stage,
+                                int k) {
     int groups = pp_groups(s), each = s->micros / groups, larger = s->micros % groups;
     int first = larger * (each + 1) * s->virtual; /* number of the first in a group of `each` */
     int n = k < first ? k / ((each + 1) * s->virtual) : larger + (k - first) / (each * s->virtual);
     pp_group g = pp_group_of(s, n);
     int within = k - g.first * s->virtual, chunk = within / g.count;
-    if (reversed) chunk = s->virtual - 1 - chunk;
-    return (pp_action){reversed ? ACTION_BACKWARD : ACTION_FORWARD,
-                       pp_chunk_at(place, s, stage, chunk), g.first + within % g.count};
-}
-
-pp_action pp_forward_number(pp_place place, const pp_shape *s, int stage, int k) {
-    return number(place, s, stage, k, false);
-}
-
-pp_action pp_backward_number(pp_place place, const pp_shape *s, int stage, int k) {
-    return number(place, s, stage, k, true);
+    if (kind != ACTION_FORWARD) chunk = s->virtual - 1 - chunk;
+    return actions_add(a, kind, pp_chunk_at(PLACE_LOOP, s, stage, chunk),
+                       g.first + within % g.count);
 }
 
 /* ---- Chunks of a spec ------------------------------------------------------------------------- */

@@ -8,11 +8,10 @@
 
 /* ---- Costs ------------------------------------------------------------------------------------ */
 
-/* The first unit of a chunk, in the order of the pass, for which `runs` holds. */
-static int first_back(const program_spec *s, int chunk, bool splits) {
+/* The first unit of a chunk, in backward order, whose backward pass splits; else its first one. */
+static int first_split(const program_spec *s, int chunk) {
     int unit = spec_chunk_last(s, chunk);
-    while (splits && unit > spec_chunk_first(s, chunk) &&
-           spec_unit(s, unit).backward != BACKWARD_SPLITS)
+    while (unit > spec_chunk_first(s, chunk) && spec_unit(s, unit).backward != BACKWARD_SPLITS)
         unit--;
     return unit;
 }
@@ -23,10 +22,10 @@ double pp_unit_cost(const void *context, const program *p, const instr *i) {
     if (!instr_computes((instr_kind)i->kind)) return 0;
     int chunk = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD) return i->unit == spec_chunk_first(s, chunk);
-    if (!program_changes_stream(p, i)) return i->unit == first_back(s, chunk, true);
+    if (!program_changes_stream(p, i)) return i->unit == first_split(s, chunk);
     if (i->unit != spec_chunk_last(s, chunk)) return 0;
     bool parts = s->parallel.split_backward &&
-                 spec_unit(s, first_back(s, chunk, true)).backward == BACKWARD_SPLITS;
+                 spec_unit(s, first_split(s, chunk)).backward == BACKWARD_SPLITS;
     return parts ? 1 : 2;
 }
 

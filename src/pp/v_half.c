@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/status.h"
-#include "pp/fill_weights.h"
+#include "pp/order.h"
 
 #define PERIOD 6
 

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/status.h"
-#include "pp/fill_weights.h"
+#include "pp/order.h"
 
 /* Makes an order of `micros` micro-batches, of which some are dropped. [0] is the chunk on the way down, [1]
  * that on the way up. */

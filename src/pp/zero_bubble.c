@@ -13,24 +13,13 @@ static int warm_up(const pp_shape *s, int stage) {
     return first < all ? first : all;
 }
 
-static trine_status forward(const pp_shape *s, int stage, int k, pp_actions *out) {
-    pp_action a = pp_forward_number(PLACE_LOOP, s, stage, k);
-    return actions_add(out, ACTION_FORWARD, a.chunk, a.micro);
-}
-
-static trine_status backward(action_kind kind, const pp_shape *s, int stage, int k,
-                             pp_actions *out) {
-    pp_action a = pp_backward_number(PLACE_LOOP, s, stage, k);
-    return actions_add(out, kind, a.chunk, a.micro);
-}
-
 static trine_status order(const pp_shape *s, int stage, pp_actions *out) {
     int all = s->virtual * s->micros, warm = warm_up(s, stage);
-    for (int k = 0; k < warm; k++) TRY(forward(s, stage, k, out));
+    for (int k = 0; k < warm; k++) TRY(actions_add_number(out, ACTION_FORWARD, s, stage, k));
     for (int k = 0; k < all + stage; k++) {
-        if (warm + k < all) TRY(forward(s, stage, warm + k, out));
-        if (k < all) TRY(backward(ACTION_INPUT, s, stage, k, out));
-        if (k >= stage) TRY(backward(ACTION_WEIGHT, s, stage, k - stage, out));
+        if (warm + k < all) TRY(actions_add_number(out, ACTION_FORWARD, s, stage, warm + k));
+        if (k < all) TRY(actions_add_number(out, ACTION_INPUT, s, stage, k));
+        if (k >= stage) TRY(actions_add_number(out, ACTION_WEIGHT, s, stage, k - stage));
     }
     return TRINE_OK;
 }

@@ -25,3 +25,13 @@ const instr_part *run_part_of(instr_kind kind) {
     ASSERT((unsigned)kind < INSTR_KINDS);
     return parts[kind];
 }
+
+traffic traffic_of(const rank_state *h, const program *p) {
+    traffic t = {0};
+    for (int n = 0; n < p->count; n++) {
+        const instr *i = &p->code[n];
+        const instr_part *part = run_part_of((instr_kind)i->kind);
+        if (part->bytes) t.bytes[i->kind] += part->bytes(h, p, i);
+    }
+    return t;
+}

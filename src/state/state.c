@@ -78,8 +78,7 @@ static void lay_out(rank_state *h, size_t *used) {
 
 trine_status state_create(rank_state *h, const state_config *config) {
     const program_spec *spec = config->spec;
-    *h = (rank_state){.config = *config, .first = spec_stage_unit(spec, config->coord.pp, 0)};
-    h->count = spec_stage_units(spec, config->coord.pp);
+    *h = (rank_state){.config = *config, .count = spec_stage_units(spec, config->coord.pp)};
     size_t *used = NULL;
     bool made = make_tables(h) && (used = table(h, h->count, sizeof *used));
     if (made) lay_out(h, used);
@@ -144,7 +143,8 @@ static size_t stream_bytes(const rank_state *h) {
     return h->config.model.stream * state_param_bytes(h);
 }
 
-size_t state_gather_count(const rank_state *h, int unit) {
+/* Elements that the GATHER of a unit brings; 0 if the unit is gathered with another. */
+static size_t gather_count(const rank_state *h, int unit) {
     size_t count = 0;
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
@@ -207,8 +207,7 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
             gathered_by_peers |= is_gathered(h, &h->units[n].layout.ranges[r]);
             summed_by_peers |= is_summed(h, &h->units[n].layout.ranges[r]);
         }
-        size_t gathered = state_gather_count(h, unit),
-               reduced = flat_unit_count(&h->units[n].layout);
+        size_t gathered = gather_count(h, unit), reduced = flat_unit_count(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }

@@ -77,7 +77,7 @@ typedef struct {
 
 typedef struct {
     state_config config;
-    int first, count; /* units: the first in model order, and their number */
+    int count;        /* of units */
     held_unit *units; /* [count] in model order */
     int *index;       /* [units of the model] index in `units`; -1: not on this stage */
     held_slot *slots;
@@ -114,8 +114,6 @@ held_unit *state_unit(const rank_state *h, int unit);
 /* The model's record of a unit's slot, and of a keep buffer. */
 void *state_acts(const rank_state *h, const held_unit *u, int slot);
 void *state_keep(const rank_state *h, int keep);
-/* Elements that the GATHER of a unit brings; 0 if the unit is gathered with another. */
-size_t state_gather_count(const rank_state *h, int unit);
 /* The addresses of a unit's ranges: in gather buffer `gather` of its class, or at rest if -1; in reduce buffer
  * `reduce`, or at rest if -1. */
 void state_param_bases(const rank_state *h, const held_unit *u, int gather,

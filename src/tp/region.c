@@ -12,35 +12,13 @@ void *tp_addend(const tp_region *r, void *sum) {
     return r->full ? r->full : sum;
 }
 
-static trine_status gather(const tp_region *r, const void **full, const void *own, size_t count) {
-    *full = r->full ? r->full : own;
-    return r->full ? trine_all_gather(r->comm, r->full, own, count, r->dev->compute) : TRINE_OK;
+trine_status tp_gather(const tp_region *r, const void **full, const void *x, size_t N, size_t C) {
+    *full = r->full ? r->full : x;
+    return r->full ? trine_all_gather(r->comm, r->full, x, N * C, r->dev->compute) : TRINE_OK;
 }
 
-static trine_status sum(const tp_region *r, void *own, size_t count) {
+trine_status tp_sum(const tp_region *r, void *own, size_t N, size_t C) {
     trine_dtype type = r->dev->compute;
-    if (!r->full) return trine_all_reduce(r->comm, own, own, count, type, TRINE_SUM);
-    return trine_reduce_scatter(r->comm, own, r->full, count, type, TRINE_SUM);
-}
-
-trine_status tp_enter_forward(const tp_region *r, const void **full, const void *x, size_t N,
-                              size_t C) {
-    TRY(gather(r, full, x, N * C));
-    return TRINE_OK;
-}
-
-trine_status tp_leave_backward(const tp_region *r, const void **full, const void *dy, size_t N,
-                               size_t C) {
-    TRY(gather(r, full, dy, N * C));
-    return TRINE_OK;
-}
-
-trine_status tp_enter_backward(const tp_region *r, void *dx, size_t N, size_t C) {
-    TRY(sum(r, dx, N * C));
-    return TRINE_OK;
-}
-
-trine_status tp_leave_forward(const tp_region *r, void *y, size_t N, size_t C) {
-    TRY(sum(r, y, N * C));
-    return TRINE_OK;
+    if (!r->full) return trine_all_reduce(r->comm, own, own, N * C, type, TRINE_SUM);
+    return trine_reduce_scatter(r->comm, own, r->full, N * C, type, TRINE_SUM);
 }

@@ -17,7 +17,7 @@ trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, 
                                size_t N, size_t O, size_t I) {
     device *d = r->dev;
     const void *full;
-    TRY(tp_enter_forward(r, &full, x, N, I));
+    TRY(tp_gather(r, &full, x, N, I));
     TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, full, N, share(r, O), I));
     return TRINE_OK;
 }
@@ -26,14 +26,14 @@ trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_lin
                                       const void *dy, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     TRY(d->ops->linear_backward_input(d, tp_addend(r, dx), l->weight.w, dy, N, share(r, O), I));
-    return tp_enter_backward(r, dx, N, I);
+    return tp_sum(r, dx, N, I);
 }
 
 trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
                                        const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     const void *full;
-    TRY(tp_enter_forward(r, &full, x, N, I));
+    TRY(tp_gather(r, &full, x, N, I));
     return d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, full, N, share(r, O), I,
                                           l->weight.mode);
 }
@@ -53,7 +53,7 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
     if (alone(r) && !drop && residual && d->ops->linear_residual)
         return d->ops->linear_residual(d, y, l->weight.w, l->bias.w, residual, x, N, O, I);
     TRY(d->ops->linear_forward(d, tp_addend(r, y), l->weight.w, NULL, x, N, O, share(r, I)));
-    TRY(tp_leave_forward(r, y, N, O));
+    TRY(tp_sum(r, y, N, O));
     /* After the sum: a bias inside the addends would be counted tp times. */
     if (drop) return d->ops->dropout_residual(d, y, l->bias.w, residual, drop, rows, O);
     TRY(d->ops->bias_residual(d, y, l->bias.w, residual, rows, O));
@@ -75,21 +75,21 @@ static trine_status row_weight(const tp_region *r, const tp_linear *l, const voi
 trine_status tp_row_backward_input(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                    size_t N, size_t O, size_t I) {
     const void *full;
-    TRY(tp_leave_backward(r, &full, dy, N, O));
+    TRY(tp_gather(r, &full, dy, N, O));
     return row_input(r, dx, l, full, N, O, I);
 }
 
 trine_status tp_row_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
                                     const void *x, size_t N, size_t O, size_t I) {
     const void *full;
-    TRY(tp_leave_backward(r, &full, dy, N, O));
+    TRY(tp_gather(r, &full, dy, N, O));
     return row_weight(r, l, full, x, N, O, I);
 }
 
 trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                              const void *x, size_t N, size_t O, size_t I) {
     const void *full;
-    TRY(tp_leave_backward(r, &full, dy, N, O));
+    TRY(tp_gather(r, &full, dy, N, O));
     TRY(row_weight(r, l, full, x, N, O, I));
     return row_input(r, dx, l, full, N, O, I);
 }

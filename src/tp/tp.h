@@ -54,17 +54,14 @@ typedef struct {
 } tp_rows;
 tp_rows tp_rows_of(const tp_region *r, size_t N);
 
-/* *full (N, C) = the ranks' x (R, C): x itself, or gathered into r->full. Collective over: tp. */
-trine_status tp_enter_forward(const tp_region *r, const void **full, const void *x, size_t N,
-                              size_t C);
-trine_status tp_leave_backward(const tp_region *r, const void **full, const void *dy, size_t N,
-                               size_t C);
+/* Enter forward, leave backward: *full (N, C) = the ranks' x (R, C): x itself, or gathered into r->full.
+ * Collective over: tp. */
+trine_status tp_gather(const tp_region *r, const void **full, const void *x, size_t N, size_t C);
 /* The memory for this rank's addend (N, C) of a sum whose result is `sum` (R, C): `sum` or r->full. */
 void *tp_addend(const tp_region *r, void *sum);
-/* dx or y (R, C) = own rows of the sum over tp of the addends at tp_addend(r, dx or y), in rank order.
- * Collective over: tp. */
-trine_status tp_enter_backward(const tp_region *r, void *dx, size_t N, size_t C);
-trine_status tp_leave_forward(const tp_region *r, void *y, size_t N, size_t C);
+/* Leave forward, enter backward: own (R, C) = own rows of the sum over tp of the addends at tp_addend(r, own), in
+ * rank order. Collective over: tp. */
+trine_status tp_sum(const tp_region *r, void *own, size_t N, size_t C);
 
 /* y (N, O/tp) = x (N, I) w^T + bias, of the ranks' x (R, I). O and I are the sizes of the unsharded
  * layer; tp divides the split one. Collective over: tp. */
@@ -120,7 +117,7 @@ trine_status tp_logits_forward(const tp_region *r, void *logits, const param *ta
  * `logits`. Collective over: tp. */
 trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N, size_t V);
 /* x (N, C) is that of the forward pass and is replaced by this rank's addend of its gradient
- * (tp_enter_backward sums them); the gradient of table (+)=. Not collective. */
+ * (tp_sum adds them); the gradient of table (+)=. Not collective. */
 trine_status tp_logits_backward(const tp_region *r, void *x, const param *table, const void *dlogits,
                                 size_t N, size_t C, size_t V);
 

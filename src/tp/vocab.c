@@ -21,7 +21,7 @@ trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table
     tp_vocab own = own_vocab(r, V);
     TRY(d->ops->embedding_forward(d, tp_addend(r, x), table, tokens, (int32_t)own.first, N, C,
                                   own.valid));
-    TRY(tp_leave_forward(r, x, N, C));
+    TRY(tp_sum(r, x, N, C));
     return TRINE_OK;
 }
 
@@ -30,7 +30,7 @@ trine_status tp_embedding_backward(const tp_region *r, const param *table, const
     device *d = r->dev;
     tp_vocab own = own_vocab(r, V);
     const void *full;
-    TRY(tp_leave_backward(r, &full, dx, N, C));
+    TRY(tp_gather(r, &full, dx, N, C));
     TRY(d->ops->embedding_backward(d, table->dw, full, tokens, (int32_t)own.first, N, C, own.valid,
                                    table->mode));
     return TRINE_OK;

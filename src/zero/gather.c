@@ -1,4 +1,4 @@
-/* GATHER. ZeRO-3: before use, into as many buffers per class as the spec allows. ZeRO-1/2: after the UPDATEs. */
+/* GATHER (core/sharding.h has the table of ZeRO). ZeRO-3: before use, into as many buffers per class as the spec allows. ZeRO-1/2: after the UPDATEs. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -173,13 +173,13 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
         if (u->borrowed[n]) continue;
         if (i->gather < 0) {
             void *own = state_param(s, u, n, state_slice(s, u, n));
-            TRY(flat_redistribute(dp, SHARD, REPLICATE, u->params[n], own, count, type));
+            TRY(trine_all_gather(dp, u->params[n], own, count, type));
             continue;
         }
         char *to = (char *)s->gathers[c][i->gather] + u->gather_offset[n] * trine_dtype_bytes(type);
-        int index = program_gather_index(r->program, c, i->gather);
-        TRY(flat_gather_start(dp, to, u->params[n], count, type,
-                              step_start(r, RES_GATHER, index, true)));
+        int index = program_buffer_index(r->program->gathers, c, i->gather);
+        TRY(comm_all_gather_start(dp, to, u->params[n], count, type,
+                                  step_start(r, RES_GATHER, index, true)));
     }
     return TRINE_OK;
 }

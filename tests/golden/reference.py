@@ -243,7 +243,7 @@ def gelu(x):
     return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-# ---- Llama, Qwen2, Qwen3: the papers named in src/model/llama.c and qwen.c --------------------------
+# ---- Llama, Qwen2, Qwen3: the papers named in src/model/llama.c -------------------------------------
 
 def sizes(c):
     """Query heads, heads of keys and values, width of a head."""

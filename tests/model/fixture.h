@@ -90,7 +90,7 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
     m->tp.full = m->scratch.full;
     m->run.scratch = &m->scratch;
-    OK(gpt_scratch_write(m->dev, &m->s, &m->scratch));
+    OK(rope_write(m->dev, &m->s, m->scratch.rope));
     m->run.seed = 17;
     m->run.training = true;
     m->run.dev = m->dev;

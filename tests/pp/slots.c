@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Slots, counted in a third way: an evaluation has those of training (it runs in training's memory), and pp_slots
- * gives the number of the training program, for every schedule, also where chunks have only units whose backward pass
+/* Slots: an evaluation has those of training (it runs in training's memory), and pp_slots, which looks at the
+ * computations alone, gives the number of the whole training program, for every schedule, also where chunks have only units whose backward pass
  * is not split (an embedding, a head). */
 #include "harness.h"
 #include "shapes.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/traffic.h"
+#include "run/parts.h"
 
 enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
 

@@ -48,7 +48,7 @@ static int type_of(const trine_config *c) {
     return c->precision.grads == TRINE_F32 ? MIXED : HALF;
 }
 
-/* The columns of zero/zero.h: bytes per element that every rank has, and those that are sharded. For
+/* The columns of core/sharding.h: bytes per element that every rank has, and those that are sharded. For
  * elements that are not in the second accumulator of a tied matrix. */
 static size_t zero_bytes(int type, trine_zero zero, size_t elements, size_t d) {
     static const size_t replicated[TYPES][4] = {{16, 8, 4, 0}, {18, 6, 2, 0}, {16, 4, 2, 0}},

@@ -3,7 +3,7 @@
  * consequences. */
 #include "harness.h"
 
-#include "zero/zero.h"
+#include "core/sharding.h"
 
 static void test_placements(void **state) {
     (void)state;
