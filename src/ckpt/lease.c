@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
@@ -298,8 +297,7 @@ static double limit_of(const lease_record *r) {
 
 static void sleep_poll(const lease_record *terms) {
     long ms = terms->interval_ms < 2000 ? terms->interval_ms / 4 : 500;
-    struct timespec look = {.tv_nsec = 1000000 * ms};
-    nanosleep(&look, NULL);
+    clock_nap(1e-3 * (double)ms);
 }
 
 static trine_status refuse(const lease *l, const lease_record *r) {
@@ -420,13 +418,9 @@ static trine_status prepare(lease *l, const char *dir) {
 }
 
 trine_status lease_begin(lease **to, const char *dir) {
-    pthread_condattr_t monotonic;
     lease *l = *to = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for the lease of %s", dir);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&l->wake);
     pthread_mutex_init(&l->guard, NULL);
     trine_status status = prepare(l, dir);
     if (status != TRINE_OK) lease_give_back(to);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/inside.h"
 #include "base/status.h"
@@ -327,11 +328,11 @@ static bool can_skip(trine_status verdict) {
 static void skip_step(const agreement *c, const char *dir, int64_t step, char *reasons, FILE *out) {
     char path[64];
     const char *reason = c->reason;
-    size_t used = strlen(reasons), skip = strlen(dir);
+    size_t skip = strlen(dir);
     int length = snprintf(path, sizeof path, "/step-%lld/", (long long)step);
     if (!strncmp(reason, dir, skip) && !strncmp(reason + skip, path, (size_t)length))
         reason += skip + (size_t)length;
-    snprintf(reasons + used, REASONS_BYTES - used, "\n    step-%lld: %s", (long long)step, reason);
+    c_append(reasons, REASONS_BYTES, "\n    step-%lld: %s", (long long)step, reason);
     if (out) fprintf(out, "skipped %s/step-%lld: %s\n", dir, (long long)step, reason);
 }
 

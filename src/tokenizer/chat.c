@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/inside.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -181,9 +182,8 @@ static const char *kind_of(const char *text) {
 
 static trine_status refuse(const char *text, const char *path) {
     char names[256] = "";
-    for (size_t i = 0, used = 0; i < ROWS; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 templates[i].name);
+    for (size_t i = 0; i < ROWS; i++)
+        c_append(names, sizeof names, "%s%s", i ? ", " : "", templates[i].name);
     return RAISE(TRINE_EUNSUPPORTED,
                  "%s: the chat template is %s; known are those of %s. Write the text of the prompt "
                  "without --chat",
