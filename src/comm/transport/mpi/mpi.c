@@ -24,13 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG_MESSAGE 0
-#define TAG_POSTED  1
-#define TAG_SEGMENT 2
-#define TAG_GPU     3
-#define TAG_STARTED 4
-#define TAG_GATHER  5
-
 #define TAG_KINDS   MPI_TAG_KINDS
 #define TAG_NUMBERS 4 /* bits of a message's number, after these */
 
@@ -239,22 +232,23 @@ static int message_tag(const trine_comm *comm, int kind, uint64_t number, size_t
 }
 
 static int tag_of(const comm_request *r, int kind) {
+    if (kind == TAG_SEGMENT) return call_tag(r->comm, kind);
     return message_tag(r->comm, kind, r->chain, r->count, r->type);
 }
 
-static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
-                               comm_request *request) {
+trine_status mpi_send_as(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                         mpi_tag_kind kind, comm_request *request) {
     MPI_Request own;
-    TRY(isend(comm, buf, bytes, peer, tag, &own));
+    TRY(isend(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
-static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
-                               comm_request *request) {
+trine_status mpi_recv_as(trine_comm *comm, void *buf, size_t bytes, int peer, mpi_tag_kind kind,
+                         comm_request *request) {
     MPI_Request own;
-    TRY(irecv(comm, buf, bytes, peer, tag, &own));
+    TRY(irecv(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
@@ -262,32 +256,12 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
+    return mpi_send_as(comm, buf, bytes, peer, TAG_MESSAGE, request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
-}
-
-trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                              comm_request *request) {
-    return send_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
-}
-
-trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                              comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
-}
-
-trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                          comm_request *request) {
-    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
-}
-
-trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                          comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
+    return mpi_recv_as(comm, buf, bytes, peer, TAG_MESSAGE, request);
 }
 
 /* Open MPI and MPICH have it; in a library without it the address is NULL. */
