@@ -312,9 +312,7 @@ static trine_status write_special(chat_writer *w, const char *token, size_t byte
     CHECK(id >= 0, TRINE_EDATA, "%s: has no token %s, which the chat template of %s writes",
           tokenizer_path(w->tok), name, w->t->name);
     TRY(end_run(w));
-    TRY(token_list_reserve(w->out, 1));
-    w->out->ids[w->out->count++] = id;
-    return TRINE_OK;
+    return token_list_add(w->out, &id, 1);
 }
 
 /* A piece of the row: what stands in <| |> is a special token. */

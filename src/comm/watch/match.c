@@ -113,7 +113,6 @@ static void show_to(const trine_comm *comm, const int *ranks, int n, const call_
             MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
             if (!done) clock_nap(0.001);
         }
-        if (done) free(copy), copy = NULL;
         if (!done) copy = NULL;
     }
     free(copy);
