@@ -23,7 +23,6 @@
 
 static struct {
     ending how;
-    char word[512];
     char **paths; /* owned, with the texts */
     size_t count, room;
     bool done;
@@ -89,7 +88,7 @@ static bool say(int number) {
     char text[600];
     if (state.how.may_say && !state.how.may_say(0)) return false;
     snprintf(text, sizeof text, "%s: interrupted; %s", signals_name(number),
-             state.done ? "what was to be written is complete" : state.word);
+             state.done ? "what was to be written is complete" : state.how.word);
     signals_say(text);
     return true;
 }
@@ -115,7 +114,6 @@ static double heard(int number) {
 
 trine_status ending_catch(const ending *e) {
     state.how = *e;
-    snprintf(state.word, sizeof state.word, "%s", e->word);
     return signals_catch(heard);
 }
 
@@ -127,12 +125,6 @@ void ending_hold(void) {
 
 void ending_release(void) {
     pthread_mutex_unlock(&state.lock);
-}
-
-void ending_word(const char *word) {
-    ending_hold();
-    snprintf(state.word, sizeof state.word, "%s", word);
-    ending_release();
 }
 
 void ending_done(void) {

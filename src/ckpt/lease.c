@@ -98,11 +98,7 @@ static trine_status remove_old(void *context, const char *dir, const char *name)
     const lease *l = context;
     int64_t n = generation_of(name);
     if (!is_new(name) && (n == 0 || n >= l->generation)) return TRINE_OK;
-    char *path = folder_join(dir, name);
-    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = file_remove(path);
-    free(path);
-    return status;
+    return folder_remove(dir, name);
 }
 
 /* ---- Reading ---- */

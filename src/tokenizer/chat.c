@@ -9,6 +9,7 @@
 #include "base/inside.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "tokenizer/text.h"
 
 enum { SIGNS = 5, FILE_MOST = 1 << 24 };
 
@@ -270,27 +271,9 @@ trine_status chat_open(const chat_template **t, const char *folder) {
 
 /* ---- Writing ---- */
 
-typedef struct {
-    char *bytes; /* owned */
-    size_t used, capacity;
-} growing;
-
-static trine_status append(growing *g, const char *text, size_t bytes) {
-    if (g->used + bytes + 1 > g->capacity) {
-        size_t capacity = 2 * (g->used + bytes) + 64;
-        char *grown = realloc(g->bytes, capacity);
-        CHECK(grown, TRINE_ENOMEM, "no memory for a conversation of %zu bytes", g->used + bytes);
-        g->bytes = grown;
-        g->capacity = capacity;
-    }
-    memcpy(g->bytes + g->used, text, bytes);
-    g->bytes[g->used += bytes] = '\0';
-    return TRINE_OK;
-}
-
 /* Where a conversation goes: to a text, or through an encoder. */
 typedef struct {
-    growing run; /* text since the last special token */
+    text_buffer run; /* owned: text since the last special token */
     const chat_template *t;
     const tokenizer *tok; /* NULL: to a text, which is all in the run */
     encoder *e;
@@ -298,15 +281,15 @@ typedef struct {
 } chat_writer;
 
 static trine_status end_run(chat_writer *w) {
-    if (!w->run.used) return TRINE_OK;
-    TRY(encoder_text(w->e, w->run.bytes, w->run.used, ENCODE_PLAIN, w->out));
-    w->run.used = 0;
+    if (!w->run.count) return TRINE_OK;
+    TRY(encoder_text(w->e, w->run.text, w->run.count, ENCODE_PLAIN, w->out));
+    w->run.count = 0;
     return TRINE_OK;
 }
 
 static trine_status write_special(chat_writer *w, const char *token, size_t bytes) {
     char name[64];
-    if (!w->tok) return append(&w->run, token, bytes);
+    if (!w->tok) return text_add(&w->run, token, bytes);
     snprintf(name, sizeof name, "%.*s", (int)bytes, token);
     int32_t id = tokenizer_id(w->tok, name);
     CHECK(id >= 0, TRINE_EDATA, "%s: has no token %s, which the chat template of %s writes",
@@ -319,8 +302,8 @@ static trine_status write_special(chat_writer *w, const char *token, size_t byte
 static trine_status write_piece(chat_writer *w, const char *text) {
     while (*text) {
         const char *begin = strstr(text, "<|"), *end = begin ? strstr(begin, "|>") : NULL;
-        if (!end) return append(&w->run, text, strlen(text));
-        TRY(append(&w->run, text, (size_t)(begin - text)));
+        if (!end) return text_add(&w->run, text, strlen(text));
+        TRY(text_add(&w->run, text, (size_t)(begin - text)));
         text = end + 2;
         TRY(write_special(w, begin, (size_t)(text - begin)));
     }
@@ -341,7 +324,7 @@ static trine_status write_message(chat_writer *w, const chat_message *m) {
     while (w->t->space == TRIMMED && is_space(*text)) text++;
     while (w->t->space == TRIMMED && end > text && is_space(end[-1])) end--;
     TRY(write_piece(w, w->t->before[m->role]));
-    TRY(append(&w->run, text, (size_t)(end - text)));
+    TRY(text_add(&w->run, text, (size_t)(end - text)));
     return write_piece(w, w->t->after);
 }
 
@@ -357,8 +340,9 @@ trine_status chat_text(const chat_template *t, const chat_message *messages, siz
                        char **text) {
     chat_writer w = {.t = t};
     trine_status status = write_all(&w, messages, count);
-    if (status != TRINE_OK) free(w.run.bytes);
-    *text = status == TRINE_OK ? w.run.bytes : NULL;
+    if (status == TRINE_OK) status = text_add(&w.run, "", 1); /* with its end */
+    if (status != TRINE_OK) free(w.run.text);
+    *text = status == TRINE_OK ? w.run.text : NULL;
     return status;
 }
 
@@ -367,7 +351,7 @@ trine_status chat_encode(const chat_template *t, const tokenizer *tok, encoder *
     chat_writer w = {.t = t, .tok = tok, .e = e, .out = out};
     trine_status status = write_all(&w, messages, count);
     if (status == TRINE_OK) status = end_run(&w);
-    free(w.run.bytes);
+    free(w.run.text);
     return status;
 }
 
