@@ -33,8 +33,8 @@ static inline void rms_row_backward(trine_dtype type, void *dx, const void *dy, 
     }
 }
 
-/* dgain (D) (+)= dy * x * rstd, summed over the heads [begin, end) of all rows. dy, x (T, H + 2 K, D), stat (T, H + K);
- * without K a row is one head. */
+/* dgain (D) (+)= dy * x * rstd, summed over the heads [begin, end) of all rows. dy, x (T, H + 2 K, D),
+ * stat (T, H + K); H 1 and K 0: a row is one head. */
 static inline void rms_gain_backward(device *d, void *dgain, const void *dy, const void *x,
                                      const float *stat, size_t T, size_t H, size_t K, size_t D,
                                      size_t begin, size_t end, grad_mode mode) {
