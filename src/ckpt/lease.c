@@ -160,26 +160,19 @@ static bool write_state(const lease *l) {
 
 /* ---- The beat thread ---- */
 
-static void wait_until(pthread_cond_t *wake, pthread_mutex_t *guard, uint64_t ns) {
-    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    pthread_cond_timedwait(wake, guard, &at);
-}
-
 /* Beats until it is stopped or the lease is lost, which lease_check detects on its own. */
 static void *beat(void *context) {
     lease *l = context;
-    uint64_t interval = (uint64_t)l->own.interval_ms * 1000000, next = clock_ns() + interval;
+    double interval = 1e-3 * l->own.interval_ms;
+    struct timespec next = clock_ahead(CLOCK_MONOTONIC, interval);
     bool there = true;
     pthread_mutex_lock(&l->guard);
     while (there && !l->ending) {
-        if (clock_ns() < next) {
-            wait_until(&l->wake, &l->guard, next);
-            continue;
-        }
+        if (pthread_cond_timedwait(&l->wake, &l->guard, &next) != ETIMEDOUT) continue;
         pthread_mutex_unlock(&l->guard);
         l->own.beat++;
         there = write_state(l);
-        next = clock_ns() + interval;
+        next = clock_ahead(CLOCK_MONOTONIC, interval);
         pthread_mutex_lock(&l->guard);
     }
     pthread_mutex_unlock(&l->guard);

@@ -37,9 +37,9 @@ static int rank_of(const agreement *c) {
 /* Names a rank other than 0, with its host: lower ranks did not see the fault. */
 static void keep_reason(agreement *c) {
     int rank = rank_of(c);
-    int used = snprintf(c->reason, sizeof c->reason, "%s", status_message());
-    if (rank && used >= 0 && (size_t)used < sizeof c->reason)
-        snprintf(c->reason + used, sizeof c->reason - (size_t)used, " (rank %d, on %s)", rank,
+    snprintf(c->reason, sizeof c->reason, "%s", status_message());
+    if (rank)
+        c_append(c->reason, sizeof c->reason, " (rank %d, on %s)", rank,
                  comm_host_names(comm_world(c->world))[rank]);
     status_clear();
 }

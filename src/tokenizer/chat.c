@@ -310,19 +310,14 @@ static trine_status write_piece(chat_writer *w, const char *text) {
     return TRINE_OK;
 }
 
-/* What Python's str.strip removes, of ASCII. */
-static bool is_space(char c) {
-    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');
-}
-
 static trine_status write_message(chat_writer *w, const chat_message *m) {
     const char *text = m->text, *end;
     if (w->t->thinking == DROPPED && m->role == CHAT_ASSISTANT)
         for (const char *at = text; (at = strstr(at, "</think>")) != NULL;)
             for (text = at += strlen("</think>"); *text == '\n';) text++;
     end = text + strlen(text);
-    while (w->t->space == TRIMMED && is_space(*text)) text++;
-    while (w->t->space == TRIMMED && end > text && is_space(end[-1])) end--;
+    while (w->t->space == TRIMMED && text_blank(*text)) text++;
+    while (w->t->space == TRIMMED && end > text && text_blank(end[-1])) end--;
     TRY(write_piece(w, w->t->before[m->role]));
     TRY(text_add(&w->run, text, (size_t)(end - text)));
     return write_piece(w, w->t->after);
