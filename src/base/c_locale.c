@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 static locale_t c_locale;
 
@@ -50,4 +51,12 @@ int c_fprintf(FILE *out, const char *format, ...) {
     c_locale_leave(before);
     va_end(args);
     return length;
+}
+
+void c_append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    c_vsnprintf(text + used, size - used, format, args);
+    va_end(args);
 }

@@ -24,4 +24,8 @@ int c_vsnprintf(char *text, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 int c_fprintf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints behind the text that is there, in `size` bytes in all; what does not fit is cut off. */
+void c_append(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -24,7 +23,6 @@
 
 static struct {
     ending how;
-    char word[512];
     char **paths; /* owned, with the texts */
     size_t count, room;
     bool done;
@@ -86,17 +84,11 @@ static void remove_path(const char *path) {
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void nap(double seconds) {
-    const struct timespec t = {.tv_sec = (time_t)seconds,
-                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
-
 static bool say(int number) {
     char text[600];
     if (state.how.may_say && !state.how.may_say(0)) return false;
     snprintf(text, sizeof text, "%s: interrupted; %s", signals_name(number),
-             state.done ? "what was to be written is complete" : state.word);
+             state.done ? "what was to be written is complete" : state.how.word);
     signals_say(text);
     return true;
 }
@@ -105,12 +97,13 @@ static bool say(int number) {
 static _Noreturn void end_by(int number) {
     while (state.count) remove_path(state.paths[--state.count]);
     bool said = say(number);
-    if (state.how.launched && state.how.launched() > 1) nap(said ? LINGER_SAYS : LINGER_SILENT);
+    if (state.how.launched && state.how.launched() > 1)
+        clock_nap(said ? LINGER_SAYS : LINGER_SILENT);
     signals_end(number);
 }
 
 static double heard(int number) {
-    double now = 1e-9 * (double)clock_ns();
+    double now = clock_seconds();
     bool again = state.first > 0 && now - state.first > TOGETHER;
     if (!(state.first > 0)) state.first = now;
     if (!again) pthread_mutex_lock(&state.lock);
@@ -121,7 +114,6 @@ static double heard(int number) {
 
 trine_status ending_catch(const ending *e) {
     state.how = *e;
-    snprintf(state.word, sizeof state.word, "%s", e->word);
     return signals_catch(heard);
 }
 
@@ -133,12 +125,6 @@ void ending_hold(void) {
 
 void ending_release(void) {
     pthread_mutex_unlock(&state.lock);
-}
-
-void ending_word(const char *word) {
-    ending_hold();
-    snprintf(state.word, sizeof state.word, "%s", word);
-    ending_release();
 }
 
 void ending_done(void) {

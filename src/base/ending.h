@@ -16,7 +16,7 @@
 #include "trine.h" /* trine_status */
 
 typedef struct {
-    const char *word;          /* "no folder was written"; ending_word changes it */
+    const char *word;          /* "no folder was written"; not copied */
     bool (*may_say)(int word); /* of a job: comm_may_say and comm_launched; NULL: the program is no job */
     int (*launched)(void);
 } ending;
@@ -31,8 +31,6 @@ void ending_drop(const char *path);
 
 void ending_hold(void);
 void ending_release(void);
-/* What is said from now on; copied. */
-void ending_word(const char *word);
 /* The work is complete, or has failed: call it before an error is printed too. Does not return if the process is
  * ending by a signal, which may be the cause of the error. */
 void ending_done(void);

@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 #define COUNT 4
@@ -39,12 +39,7 @@ static void mask_signals(int how) {
 
 /* Waits for news, `seconds` at most (0: without a limit). False when the time is over. */
 static bool wait_for_news(double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_ahead(CLOCK_REALTIME, seconds);
     int failed;
     do failed = seconds > 0 ? sem_timedwait(&news, &until) : sem_wait(&news);
     while (failed && errno == EINTR);

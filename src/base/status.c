@@ -83,23 +83,23 @@ void status_prefix(const char *text) {
 }
 
 /* A user error of a file may be on one host only and gets the prefix; a wrong option is the same everywhere. */
-static int print_message(char *text, size_t size) {
-    if (!trail.user)
-        return snprintf(text, size, "trine: %s%s: %s\n", prefix, trine_status_text(trail.status),
-                        trail.message);
-    const char *where = trail.status == TRINE_EINVAL ? "" : prefix;
-    return snprintf(text, size, "trine: %s%s\n", where, trail.message);
+static void print_message(char *text, size_t size) {
+    if (trail.user)
+        snprintf(text, size, "trine: %s%s\n", trail.status == TRINE_EINVAL ? "" : prefix,
+                 trail.message);
+    else
+        snprintf(text, size, "trine: %s%s: %s\n", prefix, trine_status_text(trail.status),
+                 trail.message);
 }
 
 void trine_error_print(void) {
     if (trail.status == TRINE_OK || trail.printed) return;
     /* One buffer, one write: lines of different ranks must not interleave. */
     char text[8192];
-    size_t used = (size_t)print_message(text, sizeof text);
-    for (int i = 0; !trail.user && i < trail.count && used < sizeof text; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "    at %s:%d (%s)\n",
-                                 trail.frames[i].file, trail.frames[i].line, trail.frames[i].func);
-    }
+    print_message(text, sizeof text);
+    for (int i = 0; !trail.user && i < trail.count; i++)
+        c_append(text, sizeof text, "    at %s:%d (%s)\n", trail.frames[i].file,
+                 trail.frames[i].line, trail.frames[i].func);
     fputs(text, stderr);
     fflush(stderr);
     trail.printed = true;

@@ -175,7 +175,7 @@ static trine_status rename_in(const char *dir, const char *from, const char *to)
     return status;
 }
 
-static trine_status remove_in(const char *dir, const char *name) {
+trine_status folder_remove(const char *dir, const char *name) {
     return call_in(dir, name, file_remove);
 }
 
@@ -302,7 +302,7 @@ static trine_status unpublish(const char *dir, char name[NAME_BYTES]) {
     if (!read_name(name, &n) || n.kind == REMOVING) return TRINE_OK;
     char removing[NAME_BYTES];
     print_name(removing, name_of(n.step, REMOVING, n.token));
-    TRY(remove_in(dir, removing));
+    TRY(folder_remove(dir, removing));
     TRY(rename_in(dir, name, removing));
     snprintf(name, NAME_BYTES, "%s", removing);
     return TRINE_OK;
@@ -334,7 +334,7 @@ static trine_status remove_leftovers(lease *l) {
     for (size_t i = 0; i < list.count && status == TRINE_OK; i++) {
         /* What cannot be removed only takes space, which is checked next. */
         if (unpublish(lease_dir(l), list.names[i]) != TRINE_OK ||
-            remove_in(lease_dir(l), list.names[i]) != TRINE_OK)
+            folder_remove(lease_dir(l), list.names[i]) != TRINE_OK)
             status_clear();
     }
     free(list.names);
@@ -420,7 +420,7 @@ static trine_status replace(const char *dir, const char *writing, const char *co
         old = replaced;
         TRY(rename_twice(dir, writing, committed, old));
     }
-    if (remove_in(dir, old) != TRINE_OK) status_clear();
+    if (folder_remove(dir, old) != TRINE_OK) status_clear();
     return TRINE_OK;
 }
 
@@ -495,10 +495,10 @@ static trine_status remove_committed(lease *l, int64_t step) {
     char committed[NAME_BYTES], removing[NAME_BYTES];
     print_name(committed, name_of(step, COMMITTED, ""));
     print_name(removing, name_of(step, REMOVING, lease_token(l)));
-    TRY(remove_in(lease_dir(l), removing));
+    TRY(folder_remove(lease_dir(l), removing));
     TRY(lease_check(l));
     TRY(rename_in(lease_dir(l), committed, removing));
-    return remove_in(lease_dir(l), removing);
+    return folder_remove(lease_dir(l), removing);
 }
 
 /* Oldest first: an interruption at any time leaves the newest. */

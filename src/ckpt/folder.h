@@ -68,6 +68,9 @@ char *folder_writing(const char *dir, const char *token, int64_t step);
 
 /* "folder/name", owned by the caller; NULL if out of memory. Pure. */
 char *folder_join(const char *folder, const char *name);
+/* Removes "folder/name" with all that is in it; it need not exist. Errors: TRINE_EIO, TRINE_ENOMEM. Not
+ * collective. */
+trine_status folder_remove(const char *folder, const char *name);
 
 /* N of a checkpoint's name "step-N": decimal, without a sign or leading zeros; -1: any other name. Pure. */
 int64_t folder_step(const char *name);

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
@@ -99,11 +98,7 @@ static trine_status remove_old(void *context, const char *dir, const char *name)
     const lease *l = context;
     int64_t n = generation_of(name);
     if (!is_new(name) && (n == 0 || n >= l->generation)) return TRINE_OK;
-    char *path = folder_join(dir, name);
-    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
-    trine_status status = file_remove(path);
-    free(path);
-    return status;
+    return folder_remove(dir, name);
 }
 
 /* ---- Reading ---- */
@@ -165,26 +160,19 @@ static bool write_state(const lease *l) {
 
 /* ---- The beat thread ---- */
 
-static void wait_until(pthread_cond_t *wake, pthread_mutex_t *guard, uint64_t ns) {
-    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    pthread_cond_timedwait(wake, guard, &at);
-}
-
 /* Beats until it is stopped or the lease is lost, which lease_check detects on its own. */
 static void *beat(void *context) {
     lease *l = context;
-    uint64_t interval = (uint64_t)l->own.interval_ms * 1000000, next = clock_ns() + interval;
+    double interval = 1e-3 * l->own.interval_ms;
+    struct timespec next = clock_ahead(CLOCK_MONOTONIC, interval);
     bool there = true;
     pthread_mutex_lock(&l->guard);
     while (there && !l->ending) {
-        if (clock_ns() < next) {
-            wait_until(&l->wake, &l->guard, next);
-            continue;
-        }
+        if (pthread_cond_timedwait(&l->wake, &l->guard, &next) != ETIMEDOUT) continue;
         pthread_mutex_unlock(&l->guard);
         l->own.beat++;
         there = write_state(l);
-        next = clock_ns() + interval;
+        next = clock_ahead(CLOCK_MONOTONIC, interval);
         pthread_mutex_lock(&l->guard);
     }
     pthread_mutex_unlock(&l->guard);
@@ -298,8 +286,7 @@ static double limit_of(const lease_record *r) {
 
 static void sleep_poll(const lease_record *terms) {
     long ms = terms->interval_ms < 2000 ? terms->interval_ms / 4 : 500;
-    struct timespec look = {.tv_nsec = 1000000 * ms};
-    nanosleep(&look, NULL);
+    clock_nap(1e-3 * (double)ms);
 }
 
 static trine_status refuse(const lease *l, const lease_record *r) {
@@ -420,13 +407,9 @@ static trine_status prepare(lease *l, const char *dir) {
 }
 
 trine_status lease_begin(lease **to, const char *dir) {
-    pthread_condattr_t monotonic;
     lease *l = *to = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for the lease of %s", dir);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&l->wake);
     pthread_mutex_init(&l->guard, NULL);
     trine_status status = prepare(l, dir);
     if (status != TRINE_OK) lease_give_back(to);

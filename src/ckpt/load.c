@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/inside.h"
 #include "base/status.h"
@@ -36,9 +37,9 @@ static int rank_of(const agreement *c) {
 /* Names a rank other than 0, with its host: lower ranks did not see the fault. */
 static void keep_reason(agreement *c) {
     int rank = rank_of(c);
-    int used = snprintf(c->reason, sizeof c->reason, "%s", status_message());
-    if (rank && used >= 0 && (size_t)used < sizeof c->reason)
-        snprintf(c->reason + used, sizeof c->reason - (size_t)used, " (rank %d, on %s)", rank,
+    snprintf(c->reason, sizeof c->reason, "%s", status_message());
+    if (rank)
+        c_append(c->reason, sizeof c->reason, " (rank %d, on %s)", rank,
                  comm_host_names(comm_world(c->world))[rank]);
     status_clear();
 }
@@ -71,6 +72,7 @@ typedef struct {
     bool inside;
     int64_t step; /* from its name; -1: its name has no step */
     ckpt_source *source;
+    char *file; /* the name of the file that is looked at; owned */
     char *text; /* of the manifest (bytes) */
     size_t bytes;
     uint64_t fingerprint; /* hash of what must be equal on all ranks */
@@ -81,6 +83,12 @@ static trine_status join(char **path, const char *folder, const char *name) {
     *path = folder_join(folder, name);
     CHECK(*path, TRINE_ENOMEM, "no memory for the name of a file");
     return TRINE_OK;
+}
+
+/* k->file = the file of that name in the candidate's folder. */
+static trine_status name_file(candidate *k, const char *name) {
+    free(k->file);
+    return join(&k->file, k->source->path, name);
 }
 
 static trine_status make_source(candidate *k) {
@@ -109,24 +117,17 @@ static trine_status file_size(const char *path, uint64_t *bytes) {
     return TRINE_OK;
 }
 
-static trine_status take_text(candidate *k, const char *path) {
-    uint64_t there;
-    TRY(file_size(path, &there)); /* for its messages */
-    TRY(inside_text(&k->text, &k->bytes, NULL, MANIFEST_BYTES, path));
-    k->fingerprint = XXH3_64bits(k->text, k->bytes);
-    return TRINE_OK;
-}
-
 /* First stage of opening; after each stage all ranks agree. */
 static trine_status read_manifest(void *context) {
     candidate *k = context;
-    char *path;
+    uint64_t there;
     TRY(make_source(k));
     TRY(check_folder(k->agreement, k->source->path));
-    TRY(join(&path, k->source->path, MANIFEST_FILE));
-    trine_status status = take_text(k, path);
-    free(path);
-    return status;
+    TRY(name_file(k, MANIFEST_FILE));
+    TRY(file_size(k->file, &there)); /* for its messages */
+    TRY(inside_text(&k->text, &k->bytes, NULL, MANIFEST_BYTES, k->file));
+    k->fingerprint = XXH3_64bits(k->text, k->bytes);
+    return TRINE_OK;
 }
 
 /* Finds nodes that have different folders under the same name. */
@@ -149,12 +150,9 @@ static trine_status check_size(const char *path, const manifest_file *file) {
 
 static trine_status parse(candidate *k) {
     ckpt_source *s = k->source;
-    char *path;
-    TRY(join(&path, s->path, MANIFEST_FILE));
-    trine_status status = manifest_parse(&s->written, k->text, k->bytes, path);
-    s->has_state = status == TRINE_OK;
-    free(path);
-    TRY(status);
+    TRY(name_file(k, MANIFEST_FILE));
+    TRY(manifest_parse(&s->written, k->text, k->bytes, k->file));
+    s->has_state = true;
     int64_t step = s->written.state.step;
     CHECK(k->step < 0 || step == k->step, TRINE_EDATA, "%s/%s belongs to step %lld", s->path,
           MANIFEST_FILE, (long long)step);
@@ -167,11 +165,8 @@ static trine_status check_sizes(void *context) {
     TRY(compare_ranks(k));
     TRY(parse(k));
     for (int i = 0; i < m->count; i++) {
-        char *path;
-        TRY(join(&path, k->source->path, m->files[i].name));
-        trine_status status = check_size(path, &m->files[i]);
-        free(path);
-        TRY(status);
+        TRY(name_file(k, m->files[i].name));
+        TRY(check_size(k->file, &m->files[i]));
     }
     return TRINE_OK;
 }
@@ -195,17 +190,15 @@ static trine_status compare_blocks(const char *path, const manifest_file *file, 
 
 /* Verifies this rank's share of a file with `before` file blocks in earlier files: every P-th block
  * of all files. */
-static trine_status verify_file(const candidate *k, const manifest_file *file, size_t before) {
+static trine_status verify_file(candidate *k, const manifest_file *file, size_t before) {
     size_t P = (size_t)trine_comm_size(k->agreement->world), rank = (size_t)rank_of(k->agreement);
     size_t blocks = manifest_blocks(file->bytes), first = (rank + P - before % P) % P;
     if (first >= blocks) return TRINE_OK;
     size_t count = (blocks - 1 - first) / P + 1;
     uint64_t *hashes = malloc(count * sizeof *hashes);
     CHECK(hashes, TRINE_ENOMEM, "no memory for %zu checksums", count);
-    char *path = NULL;
-    trine_status status = join(&path, k->source->path, file->name);
-    if (status == TRINE_OK) status = compare_blocks(path, file, first, P, count, hashes);
-    free(path);
+    trine_status status = name_file(k, file->name);
+    if (status == TRINE_OK) status = compare_blocks(k->file, file, first, P, count, hashes);
     free(hashes);
     return status;
 }
@@ -227,11 +220,8 @@ static trine_status open_files(void *context) {
     s->files = calloc((size_t)s->written.count + 1, sizeof *s->files);
     CHECK(s->files, TRINE_ENOMEM, "no memory for %d files", s->written.count);
     for (int i = 0; i < s->written.count && !s->written.files[i].carried; i++) {
-        char *path;
-        TRY(join(&path, s->path, s->written.files[i].name));
-        trine_status status = st_open(&s->files[i], path);
-        free(path);
-        TRY(status);
+        TRY(name_file(k, s->written.files[i].name));
+        TRY(st_open(&s->files[i], k->file));
         s->file_count++;
     }
     return TRINE_OK;
@@ -286,6 +276,7 @@ static trine_status open_candidate(candidate *k, const stage *stages, ckpt_sourc
     for (int i = 0; stages[i].work && status == TRINE_OK && *verdict == TRINE_OK; i++)
         status = agree(k->agreement, run_stage(k, &stages[i]), verdict);
     free(k->text);
+    free(k->file);
     if (status == TRINE_OK && *verdict == TRINE_OK)
         *source = k->source;
     else
@@ -327,11 +318,11 @@ static bool can_skip(trine_status verdict) {
 static void skip_step(const agreement *c, const char *dir, int64_t step, char *reasons, FILE *out) {
     char path[64];
     const char *reason = c->reason;
-    size_t used = strlen(reasons), skip = strlen(dir);
+    size_t skip = strlen(dir);
     int length = snprintf(path, sizeof path, "/step-%lld/", (long long)step);
     if (!strncmp(reason, dir, skip) && !strncmp(reason + skip, path, (size_t)length))
         reason += skip + (size_t)length;
-    snprintf(reasons + used, REASONS_BYTES - used, "\n    step-%lld: %s", (long long)step, reason);
+    c_append(reasons, REASONS_BYTES, "\n    step-%lld: %s", (long long)step, reason);
     if (out) fprintf(out, "skipped %s/step-%lld: %s\n", dir, (long long)step, reason);
 }
 

@@ -27,14 +27,10 @@ void manifest_free(manifest *m) {
 
 /* ---- Printing ---- */
 
-static bool put_text(cJSON *o, const char *name, const char *value) {
-    return cJSON_AddStringToObject(o, name, value);
-}
-
 static bool put_unsigned(cJSON *o, const char *name, uint64_t value) {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    return put_text(o, name, text);
+    return json_add_text(o, name, text);
 }
 
 static bool put_count(cJSON *o, const char *name, int64_t value) {
@@ -46,6 +42,12 @@ static bool put_double(cJSON *o, const char *name, double value) {
     char text[JSON_NUMBER];
     ASSERT(isfinite(value));
     return cJSON_AddRawToObject(o, name, json_number(text, value));
+}
+
+static bool put_hash(cJSON *o, const char *name, uint64_t hash) {
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    return json_add_text(o, name, text);
 }
 
 static bool put_state(cJSON *root, const ckpt_state *s) {
@@ -61,12 +63,10 @@ static bool put_state(cJSON *root, const ckpt_state *s) {
 
 /* Left out if unknown. */
 static bool put_data(cJSON *root, const ckpt_data *d) {
-    char hash[17];
     if (!d->files) return true;
-    snprintf(hash, sizeof hash, "%016" PRIx64, d->hash);
     cJSON *o = cJSON_AddObjectToObject(root, "data");
     return o && put_unsigned(o, "files", d->files) && put_unsigned(o, "tokens", d->tokens) &&
-           put_text(o, "hash", hash);
+           put_hash(o, "hash", d->hash);
 }
 
 static bool put_block(cJSON *blocks, uint64_t hash) {
@@ -79,12 +79,8 @@ static bool put_block(cJSON *blocks, uint64_t hash) {
 }
 
 static bool put_file(cJSON *files, const manifest_file *f) {
-    cJSON *o = cJSON_CreateObject();
-    if (!o || !cJSON_AddItemToArray(files, o)) {
-        cJSON_Delete(o);
-        return false;
-    }
-    bool ok = put_text(o, "name", f->name) && put_unsigned(o, "bytes", f->bytes);
+    cJSON *o = json_add_object(files);
+    bool ok = json_add_text(o, "name", f->name) && put_unsigned(o, "bytes", f->bytes);
     cJSON *blocks = ok ? cJSON_AddArrayToObject(o, "blocks") : NULL;
     for (size_t i = 0; blocks && i < manifest_blocks(f->bytes); i++)
         if (!put_block(blocks, f->blocks[i])) return false;
@@ -101,12 +97,10 @@ static bool put_files(cJSON *o, const manifest *m, bool carried) {
 /* Left out if there is none, so that a manifest without one is what it was in earlier versions. They ignore this
  * entry; in "files", which they take for tensors, it would break them. */
 static bool put_tokenizer(cJSON *root, const manifest *m) {
-    char hash[17];
     bool carries = m->count && m->files[m->count - 1].carried;
     if (!m->tokenizer && !carries) return true;
-    snprintf(hash, sizeof hash, "%016" PRIx64, m->tokenizer);
     cJSON *o = cJSON_AddObjectToObject(root, "tokenizer");
-    return o && (!m->tokenizer || put_text(o, "hash", hash)) && put_files(o, m, true);
+    return o && (!m->tokenizer || put_hash(o, "hash", m->tokenizer)) && put_files(o, m, true);
 }
 
 /* Takes ownership of `config`, also on failure. */
@@ -120,7 +114,7 @@ static bool put_config(cJSON *root, cJSON *config) {
 static char *print_body(const manifest *m, cJSON *config) {
     cJSON *root = cJSON_CreateObject();
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
-              put_text(root, "library", m->library) && put_state(root, &m->state);
+              json_add_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it takes ownership */
     ok = ok && json_exact(config) && put_data(root, &m->data) && put_tokenizer(root, m) &&
          put_files(root, m, false);
@@ -168,6 +162,12 @@ static bool digits(const char *text, int base, uint64_t *value) {
             return false;
     }
     return true;
+}
+
+/* Sixteen hexadecimal digits. */
+static bool is_hash(const cJSON *item, uint64_t *hash) {
+    const char *text = json_text(item);
+    return text && strlen(text) == 16 && digits(text, 16, hash);
 }
 
 static trine_status get_unsigned(const cJSON *o, const char *name, uint64_t limit, uint64_t *value,
@@ -235,8 +235,7 @@ static trine_status get_data(const cJSON *root, ckpt_data *d, const char *path) 
     CHECK(o, TRINE_EDATA, "%s: duplicate \"data\"", path);
     TRY(get_unsigned(o, "files", UINT64_MAX, &d->files, path));
     TRY(get_unsigned(o, "tokens", UINT64_MAX, &d->tokens, path));
-    const char *hash = json_text(json_member(o, "hash"));
-    CHECK(d->files && hash && strlen(hash) == 16 && digits(hash, 16, &d->hash), TRINE_EDATA,
+    CHECK(d->files && is_hash(json_member(o, "hash"), &d->hash), TRINE_EDATA,
           "%s: \"data\" has no files or its \"hash\" is not 16 hexadecimal digits", path);
     return TRINE_OK;
 }
@@ -257,8 +256,7 @@ static trine_status get_blocks(const cJSON *array, manifest_file *f, const char 
     f->blocks = malloc((count ? count : 1) * sizeof *f->blocks);
     CHECK(f->blocks, TRINE_ENOMEM, "no memory for the hashes of %zu blocks", count);
     for (const cJSON *item = array->child; item; item = item->next, i++) {
-        const char *text = json_text(item);
-        CHECK(text && strlen(text) == 16 && digits(text, 16, &f->blocks[i]), TRINE_EDATA,
+        CHECK(is_hash(item, &f->blocks[i]), TRINE_EDATA,
               "%s: file %s: the hash of block %zu is not 16 hexadecimal digits", path, f->name, i);
     }
     return TRINE_OK;
@@ -302,10 +300,9 @@ static trine_status get_tokenizer(const cJSON *root, manifest *m, const cJSON **
     if (!cJSON_GetObjectItemCaseSensitive(root, "tokenizer")) return TRINE_OK;
     CHECK(cJSON_IsObject(o), TRINE_EDATA, "%s: \"tokenizer\" is not an object, or there are two",
           path);
-    const char *hash = json_text(json_member(o, "hash"));
     bool known = cJSON_GetObjectItemCaseSensitive(o, "hash");
-    CHECK(!known || (hash && strlen(hash) == 16 && digits(hash, 16, &m->tokenizer) && m->tokenizer),
-          TRINE_EDATA, "%s: the tokenizer's \"hash\" is not 16 hexadecimal digits, or is 0", path);
+    CHECK(!known || (is_hash(json_member(o, "hash"), &m->tokenizer) && m->tokenizer), TRINE_EDATA,
+          "%s: the tokenizer's \"hash\" is not 16 hexadecimal digits, or is 0", path);
     *files = json_member(o, "files");
     CHECK(*files, TRINE_EDATA, "%s: \"tokenizer\" has no \"files\"", path);
     return TRINE_OK;

@@ -2,21 +2,9 @@
 
 #include <string.h>
 
-#include "base/json.h"
 #include "base/status.h"
 
 /* ---- JSON ---- */
-
-/* Checks the object of a file. */
-typedef trine_status root_check(const cJSON *root, const char *path);
-
-static trine_status with_json(const char *data, size_t bytes, const char *path, root_check *check) {
-    cJSON *root;
-    TRY(json_read(&root, data, bytes, path));
-    trine_status status = check(root, path);
-    cJSON_Delete(root);
-    return status;
-}
 
 static bool absent(const cJSON *item) {
     return !item || cJSON_IsNull(item);
@@ -27,14 +15,20 @@ static bool is_token(const cJSON *item) {
     return json_text(cJSON_IsObject(item) ? json_member(item, "content") : item) != NULL;
 }
 
-static bool is_token_or_list(const cJSON *item) {
+static bool is_id(const cJSON *item) {
+    uint64_t id;
+    return json_integer(item, &id) && id <= INT32_MAX;
+}
+
+/* One, or a list of them. */
+static bool is_one_or_list(const cJSON *item, bool (*is)(const cJSON *item)) {
     const cJSON *one;
-    if (!cJSON_IsArray(item)) return is_token(item);
-    cJSON_ArrayForEach(one, item) if (!is_token(one)) return false;
+    if (!cJSON_IsArray(item)) return is(item);
+    cJSON_ArrayForEach(one, item) if (!is(one)) return false;
     return true;
 }
 
-static trine_status tokenizer_root(const cJSON *root, const char *path) {
+static trine_status check_tokenizer(const cJSON *root, const char *path) {
     const cJSON *model = json_member(root, "model"), *vocab = json_member(model, "vocab");
     CHECK(cJSON_IsObject(model), TRINE_EDATA, "%s: not a tokenizer: no model", path);
     CHECK(cJSON_IsObject(vocab) || cJSON_IsArray(vocab), TRINE_EDATA,
@@ -43,7 +37,7 @@ static trine_status tokenizer_root(const cJSON *root, const char *path) {
 }
 
 /* Their members are many and differ from class to class: checked are those that say what ids mean. */
-static trine_status config_root(const cJSON *root, const char *path) {
+static trine_status check_config(const cJSON *root, const char *path) {
     static const char *const tokens[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
     const cJSON *class = json_member(root, "tokenizer_class"),
                 *chat = json_member(root, "chat_template");
@@ -59,41 +53,27 @@ static trine_status config_root(const cJSON *root, const char *path) {
     return TRINE_OK;
 }
 
-static trine_status special_root(const cJSON *root, const char *path) {
+static trine_status check_special(const cJSON *root, const char *path) {
     const cJSON *item;
     cJSON_ArrayForEach(item, root)
-        CHECK(absent(item) || is_token_or_list(item), TRINE_EDATA,
+        CHECK(absent(item) || is_one_or_list(item, is_token), TRINE_EDATA,
               "%s: %.60s is neither a token nor a list of tokens", path, item->string);
     return TRINE_OK;
 }
 
-static trine_status vocabulary_root(const cJSON *root, const char *path) {
+static trine_status check_vocabulary(const cJSON *root, const char *path) {
     const cJSON *item;
-    uint64_t id;
     CHECK(root->child, TRINE_EDATA, "%s: not a vocabulary: no tokens", path);
-    cJSON_ArrayForEach(item, root)
-        CHECK(json_integer(item, &id) && id <= INT32_MAX, TRINE_EDATA,
-              "%s: not a vocabulary: %.60s has no id", path, item->string);
+    cJSON_ArrayForEach(item, root) CHECK(
+        is_id(item), TRINE_EDATA, "%s: not a vocabulary: %.60s has no id", path, item->string);
     return TRINE_OK;
 }
 
-static bool is_id(const cJSON *item) {
-    uint64_t id;
-    return json_integer(item, &id) && id <= INT32_MAX;
-}
-
-static bool is_id_or_list(const cJSON *item) {
-    const cJSON *one;
-    if (!cJSON_IsArray(item)) return is_id(item);
-    cJSON_ArrayForEach(one, item) if (!is_id(one)) return false;
-    return true;
-}
-
-static trine_status generation_root(const cJSON *root, const char *path) {
+static trine_status check_generation(const cJSON *root, const char *path) {
     static const char *const ids[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const cJSON *item = json_member(root, ids[i]);
-        CHECK(absent(item) || is_id_or_list(item), TRINE_EDATA,
+        CHECK(absent(item) || is_one_or_list(item, is_id), TRINE_EDATA,
               "%s: %s must be a token id, or a list of them", path, ids[i]);
     }
     return TRINE_OK;
@@ -174,34 +154,24 @@ static trine_status check_template(const char *data, size_t bytes, const char *p
 
 /* ---- The table ---- */
 
-static trine_status check_tokenizer(const char *data, size_t bytes, const char *path) {
-    return with_json(data, bytes, path, tokenizer_root);
-}
-
-static trine_status check_config(const char *data, size_t bytes, const char *path) {
-    return with_json(data, bytes, path, config_root);
-}
-
-static trine_status check_special(const char *data, size_t bytes, const char *path) {
-    return with_json(data, bytes, path, special_root);
-}
-
-static trine_status check_vocabulary(const char *data, size_t bytes, const char *path) {
-    return with_json(data, bytes, path, vocabulary_root);
-}
-
-static trine_status check_generation(const char *data, size_t bytes, const char *path) {
-    return with_json(data, bytes, path, generation_root);
-}
-
 const tokenizer_file_row tokenizer_file_rows[TOKENIZER_FILES] = {
-    {"tokenizer.json", check_tokenizer},
-    {"tokenizer_config.json", check_config},
-    {"special_tokens_map.json", check_special},
-    {"vocab.json", check_vocabulary},
-    {"merges.txt", check_merges},
-    {"encoder.json", check_vocabulary},
-    {"vocab.bpe", check_merges},
-    {"chat_template.jinja", check_template},
-    {"generation_config.json", check_generation},
+    {"tokenizer.json", .json = check_tokenizer},
+    {"tokenizer_config.json", .json = check_config},
+    {"special_tokens_map.json", .json = check_special},
+    {"vocab.json", .json = check_vocabulary},
+    {"merges.txt", .text = check_merges},
+    {"encoder.json", .json = check_vocabulary},
+    {"vocab.bpe", .text = check_merges},
+    {"chat_template.jinja", .text = check_template},
+    {"generation_config.json", .json = check_generation},
 };
+
+trine_status tokenizer_file_check(const tokenizer_file_row *row, const char *data, size_t bytes,
+                                  const char *path) {
+    cJSON *root;
+    if (row->text) return row->text(data, bytes, path);
+    TRY(json_read(&root, data, bytes, path));
+    trine_status status = row->json(root, path);
+    cJSON_Delete(root);
+    return status;
+}

@@ -53,9 +53,9 @@ static void hash_blocks(tokenizer_file *f) {
     }
 }
 
-static trine_status read_file(tokenizer_file *f, tokenizer_file_check *check, const char *path) {
+static trine_status read_file(tokenizer_file *f, const tokenizer_file_row *row, const char *path) {
     TRY(inside_text(&f->data, &f->bytes, &f->mode, TOKENIZER_FILE_BYTES, path));
-    trine_status status = check(f->data, f->bytes, path);
+    trine_status status = tokenizer_file_check(row, f->data, f->bytes, path);
     if (status != TRINE_OK) {
         free(f->data);
         f->data = NULL;
@@ -65,7 +65,7 @@ static trine_status read_file(tokenizer_file *f, tokenizer_file_check *check, co
 
 static trine_status add_file(tokenizer_files *c, const tokenizer_file_row *row, const char *path) {
     tokenizer_file *f = &c->files[c->count];
-    TRY(read_file(f, row->check, path));
+    TRY(read_file(f, row, path));
     f->name = row->name;
     hash_blocks(f);
     c->count++;

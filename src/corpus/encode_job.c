@@ -14,23 +14,15 @@ typedef struct {
 
 /* ---- Results ---- */
 
-static trine_status add_ids(job *j, const int32_t *ids, size_t count) {
-    if (!count) return TRINE_OK;
-    TRY(token_list_reserve(&j->ids, count));
-    memcpy(j->ids.ids + j->ids.count, ids, count * sizeof *ids);
-    j->ids.count += count;
-    return TRINE_OK;
-}
-
 static trine_status begin_document(const work *w) {
-    return add_ids(w->j, w->s->before, w->s->before_count);
+    return token_list_add(&w->j->ids, w->s->before, w->s->before_count);
 }
 
 static trine_status end_document(const work *w) {
     static const int32_t line_feed = '\n';
     job *j = w->j;
-    if (!w->e && j->kind == JOB_LINES) TRY(add_ids(j, &line_feed, 1));
-    TRY(add_ids(j, w->s->after, w->s->after_count));
+    if (!w->e && j->kind == JOB_LINES) TRY(token_list_add(&j->ids, &line_feed, 1));
+    TRY(token_list_add(&j->ids, w->s->after, w->s->after_count));
     if (j->end_count == j->end_capacity) {
         size_t capacity = 2 * j->end_capacity + 16,
                *ends = realloc(j->ends, capacity * sizeof *ends);

@@ -1,17 +1,13 @@
 #include "corpus/queue.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 void queue_init(queue *q, size_t budget) {
     *q = (queue){.budget = budget};
-    pthread_condattr_t steady;
-    pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->work, NULL);
-    pthread_cond_init(&q->done, &steady);
+    clock_cond_init(&q->done);
     pthread_cond_init(&q->room, NULL);
-    pthread_condattr_destroy(&steady);
 }
 
 void queue_free(queue *q) {
@@ -64,11 +60,7 @@ void queue_done(queue *q, job *j) {
 }
 
 job *queue_next(queue *q) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_ahead(CLOCK_MONOTONIC, 0.1);
     pthread_mutex_lock(&q->lock);
     int waited = 0;
     while (!waited && !(q->head && q->head->done))

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/sizes.h"
@@ -39,12 +40,10 @@ static const backend backends[DEVICE_KINDS] = {
 
 trine_status device_find(device_kind *kind, const char *name) {
     char known[64] = "";
-    size_t used = 0;
     for (int k = 0; k < DEVICE_KINDS; k++) {
         *kind = (device_kind)k;
         if (name && strcmp(backends[k].name, name) == 0) return TRINE_OK;
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
-                                 backends[k].name);
+        c_append(known, sizeof known, "%s%s", k ? ", " : "", backends[k].name);
     }
     return RAISE(TRINE_EINVAL, "unknown device \"%s\" (valid: %s)", name ? name : "(null)", known);
 }

@@ -124,15 +124,12 @@ static void print_software(FILE *out, const doctor_job *job) {
 
 /* Prints the cores of a mask: "0-3,8". */
 static void put_cores(char *text, size_t size, const uint64_t *mask) {
-    size_t used = 0;
     *text = '\0';
-    for (int c = 0; c < DEVICE_MASK_WORDS * 64 && used + 16 < size; c++) {
+    for (int c = 0; c < DEVICE_MASK_WORDS * 64 && strlen(text) + 16 < size; c++) {
         if (!(mask[c / 64] >> (c % 64) & 1)) continue;
         int from = c;
         while (c + 1 < DEVICE_MASK_WORDS * 64 && mask[(c + 1) / 64] >> ((c + 1) % 64) & 1) c++;
-        used += (size_t)(from == c ? snprintf(text + used, size - used, "%s%d", used ? "," : "", c)
-                                   : snprintf(text + used, size - used, "%s%d-%d", used ? "," : "",
-                                              from, c));
+        c_append(text, size, from == c ? "%s%d" : "%s%d-%d", *text ? "," : "", from, c);
     }
 }
 

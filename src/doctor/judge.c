@@ -74,18 +74,15 @@ void judge_advice(finding *f, const char *format, ...) {
 /* ---- Ranks ---- */
 
 char *judge_ranks(char *text, size_t size, const int *ranks, int count) {
-    size_t used = (size_t)snprintf(text, size, count == 1 ? "rank" : "ranks");
-    for (int i = 0, shown = 0; i < count && used < size;) {
+    snprintf(text, size, count == 1 ? "rank" : "ranks");
+    for (int i = 0, shown = 0; i < count && shown <= SHOWN; shown++) {
         int from = ranks[i], to = from;
         while (++i < count && ranks[i] == to + 1) to++;
-        const char *before = shown ? "," : "";
-        if (++shown > SHOWN) {
-            snprintf(text + used, size - used, ", ...");
-            break;
-        }
-        used +=
-            (size_t)(from == to ? snprintf(text + used, size - used, "%s %d", before, from)
-                                : snprintf(text + used, size - used, "%s %d-%d", before, from, to));
+        if (shown) c_append(text, size, ",");
+        if (shown == SHOWN)
+            c_append(text, size, " ...");
+        else
+            c_append(text, size, from == to ? " %d" : " %d-%d", from, to);
     }
     return text;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "doctor/judge_kinds.h"
 
 #define SHOWN 4 /* values */
@@ -56,11 +57,9 @@ static void list_value(listing *l, const doctor_job *job, const row *w, int like
         if (same) members[n++] = r;
     }
     if (++l->values == 2) l->odd = like;
-    size_t used = strlen(l->text);
     if (l->values > SHOWN) return;
-    judge_ranks(ranks, sizeof ranks, members, n);
-    snprintf(l->text + used, sizeof l->text - used, "%s%s (%s)", used ? "; " : "",
-             *mine ? mine : "unknown", ranks);
+    c_append(l->text, sizeof l->text, "%s%s (%s)", l->values > 1 ? "; " : "",
+             *mine ? mine : "unknown", judge_ranks(ranks, sizeof ranks, members, n));
 }
 
 static bool as_before(const doctor_job *job, const row *w, int r) {

@@ -62,7 +62,8 @@ static const doctor_rank *most_shared(const doctor_job *job, int node, int *othe
     return worst;
 }
 
-bool judge_crowded(const doctor_job *job, const doctor_rank *r) {
+/* Whether the cores of the rank are too few for all ranks that are restricted to them. */
+static bool is_crowded(const doctor_job *job, const doctor_rank *r) {
     const doctor_rank *before = NULL; /* whose mask is known to be large enough */
     for (int i = 0; i < job->rank_count; i++) {
         const doctor_rank *other = &job->ranks[i];
@@ -190,7 +191,7 @@ static const doctor_rank *slowest(const doctor_job *job, const int *ranks, int n
 
 /* Threads that waited had no processor; threads that ran all the time have a slow one. */
 static void advise(finding *f, const doctor_job *job, const doctor_rank *r) {
-    if (judge_crowded(job, r))
+    if (is_crowded(job, r))
         judge_advice(f, "ranks of this job share its cores; see that finding");
     else if (is_kept_waiting(r, JUDGE_SHARE))
         judge_advice(f,
@@ -209,7 +210,7 @@ static int keep_slow(const doctor_job *job, int *ranks, int n, const rate *what,
     int kept = 0;
     for (int i = 0; i < n; i++) {
         const doctor_rank *r = &job->ranks[ranks[i]];
-        bool excused = value_of(r, what) >= JUDGE_SLOW_CROWDED * median && judge_crowded(job, r);
+        bool excused = value_of(r, what) >= JUDGE_SLOW_CROWDED * median && is_crowded(job, r);
         if (!excused && !is_slow_matmul(r, flops)) ranks[kept++] = ranks[i];
     }
     return kept;
@@ -244,7 +245,7 @@ static void judge_busy(findings *found, const doctor_job *job, int node, double 
     double least = 1;
     for (int i = 0; i < n; i++) {
         const doctor_rank *r = &job->ranks[ranks[i]];
-        if (is_slow_matmul(r, flops) || judge_crowded(job, r)) continue;
+        if (is_slow_matmul(r, flops) || is_crowded(job, r)) continue;
         if (r->share < least) least = r->share;
         ranks[kept++] = ranks[i];
     }

@@ -25,7 +25,4 @@ void judge_rates(findings *found, const doctor_job *job);
 void judge_nodes(findings *found, const doctor_job *job);
 void judge_pairs(findings *found, const doctor_job *job);
 
-/* Whether the cores of the rank are too few for all ranks that are restricted to them. */
-bool judge_crowded(const doctor_job *job, const doctor_rank *r);
-
 #endif

@@ -77,21 +77,15 @@ static void judge_name(findings *found, const doctor_rank *r) {
 
 /* ---- GPUs ---- */
 
-static bool has_gpu(const doctor_rank *r, double limit) {
-    (void)limit;
-    return r->gpu != 0;
-}
-
-static bool has_none(const doctor_rank *r, double limit) {
-    (void)limit;
-    return r->gpu == 0;
+static bool has_gpus(const doctor_rank *r, double count) {
+    return r->gpu == count;
 }
 
 /* Ranks without a GPU, if others have one or all should. */
 static void judge_gpus(findings *found, const doctor_job *job) {
     char ranks[DOCTOR_TEXT];
-    int *with, *without, n = judge_choose(&without, job, -1, has_none, 0);
-    bool some = judge_choose(&with, job, -1, has_gpu, 0) > 0;
+    int *with, *without, n = judge_choose(&without, job, -1, has_gpus, 0);
+    bool some = judge_choose(&with, job, -1, has_gpus, 1) > 0;
     free(with);
     if (n && (some || job->gpus_wanted)) {
         const doctor_rank *r = &job->ranks[without[0]];

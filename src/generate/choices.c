@@ -6,18 +6,14 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "tokenizer/text.h"
 
 /* ---- Text ---- */
 
-/* What Python's str.strip removes, of ASCII. */
-static bool is_blank(char c) {
-    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');
-}
-
 static void strip(char *text) {
     size_t begin = 0, end = strlen(text);
-    while (end && is_blank(text[end - 1])) end--;
-    while (begin < end && is_blank(text[begin])) begin++;
+    while (end && text_blank(text[end - 1])) end--;
+    while (begin < end && text_blank(text[begin])) begin++;
     memmove(text, text + begin, end - begin);
     text[end - begin] = '\0';
 }
@@ -169,7 +165,7 @@ trine_status choices_join(const choice_question *q, int ending, char **text,
     CHECK(*text, TRINE_ENOMEM, "no memory for a question of %zu bytes", room);
     snprintf(*text, room, "%s %s", q->context, q->endings[ending]);
     size_t end = strlen(q->context);
-    while (end && is_blank(q->context[end - 1])) end--;
+    while (end && text_blank(q->context[end - 1])) end--;
     *context_bytes = end;
     return TRINE_OK;
 }

@@ -414,13 +414,6 @@ static trine_status merge_long(const bpe *b, bpe_scratch *s, size_t *n) {
     return TRINE_OK;
 }
 
-static trine_status add_ids(token_list *out, const int32_t *ids, size_t count) {
-    TRY(token_list_reserve(out, count));
-    memcpy(out->ids + out->count, ids, count * sizeof *ids);
-    out->count += count;
-    return TRINE_OK;
-}
-
 trine_status bpe_word(const bpe *b, bpe_scratch *s, const char *word, size_t bytes,
                       token_list *out) {
     size_t n;
@@ -433,5 +426,5 @@ trine_status bpe_word(const bpe *b, bpe_scratch *s, const char *word, size_t byt
         n = merge_short(b, s->ids, n);
     else
         TRY(merge_long(b, s, &n));
-    return n ? add_ids(out, s->ids, n) : TRINE_OK;
+    return token_list_add(out, s->ids, n);
 }

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/inside.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "tokenizer/text.h"
 
 enum { SIGNS = 5, FILE_MOST = 1 << 24 };
 
@@ -181,9 +183,8 @@ static const char *kind_of(const char *text) {
 
 static trine_status refuse(const char *text, const char *path) {
     char names[256] = "";
-    for (size_t i = 0, used = 0; i < ROWS; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                                 templates[i].name);
+    for (size_t i = 0; i < ROWS; i++)
+        c_append(names, sizeof names, "%s%s", i ? ", " : "", templates[i].name);
     return RAISE(TRINE_EUNSUPPORTED,
                  "%s: the chat template is %s; known are those of %s. Write the text of the prompt "
                  "without --chat",
@@ -270,27 +271,9 @@ trine_status chat_open(const chat_template **t, const char *folder) {
 
 /* ---- Writing ---- */
 
-typedef struct {
-    char *bytes; /* owned */
-    size_t used, capacity;
-} growing;
-
-static trine_status append(growing *g, const char *text, size_t bytes) {
-    if (g->used + bytes + 1 > g->capacity) {
-        size_t capacity = 2 * (g->used + bytes) + 64;
-        char *grown = realloc(g->bytes, capacity);
-        CHECK(grown, TRINE_ENOMEM, "no memory for a conversation of %zu bytes", g->used + bytes);
-        g->bytes = grown;
-        g->capacity = capacity;
-    }
-    memcpy(g->bytes + g->used, text, bytes);
-    g->bytes[g->used += bytes] = '\0';
-    return TRINE_OK;
-}
-
 /* Where a conversation goes: to a text, or through an encoder. */
 typedef struct {
-    growing run; /* text since the last special token */
+    text_buffer run; /* owned: text since the last special token */
     const chat_template *t;
     const tokenizer *tok; /* NULL: to a text, which is all in the run */
     encoder *e;
@@ -298,40 +281,33 @@ typedef struct {
 } chat_writer;
 
 static trine_status end_run(chat_writer *w) {
-    if (!w->run.used) return TRINE_OK;
-    TRY(encoder_text(w->e, w->run.bytes, w->run.used, ENCODE_PLAIN, w->out));
-    w->run.used = 0;
+    if (!w->run.count) return TRINE_OK;
+    TRY(encoder_text(w->e, w->run.text, w->run.count, ENCODE_PLAIN, w->out));
+    w->run.count = 0;
     return TRINE_OK;
 }
 
 static trine_status write_special(chat_writer *w, const char *token, size_t bytes) {
     char name[64];
-    if (!w->tok) return append(&w->run, token, bytes);
+    if (!w->tok) return text_add(&w->run, token, bytes);
     snprintf(name, sizeof name, "%.*s", (int)bytes, token);
     int32_t id = tokenizer_id(w->tok, name);
     CHECK(id >= 0, TRINE_EDATA, "%s: has no token %s, which the chat template of %s writes",
           tokenizer_path(w->tok), name, w->t->name);
     TRY(end_run(w));
-    TRY(token_list_reserve(w->out, 1));
-    w->out->ids[w->out->count++] = id;
-    return TRINE_OK;
+    return token_list_add(w->out, &id, 1);
 }
 
 /* A piece of the row: what stands in <| |> is a special token. */
 static trine_status write_piece(chat_writer *w, const char *text) {
     while (*text) {
         const char *begin = strstr(text, "<|"), *end = begin ? strstr(begin, "|>") : NULL;
-        if (!end) return append(&w->run, text, strlen(text));
-        TRY(append(&w->run, text, (size_t)(begin - text)));
+        if (!end) return text_add(&w->run, text, strlen(text));
+        TRY(text_add(&w->run, text, (size_t)(begin - text)));
         text = end + 2;
         TRY(write_special(w, begin, (size_t)(text - begin)));
     }
     return TRINE_OK;
-}
-
-/* What Python's str.strip removes, of ASCII. */
-static bool is_space(char c) {
-    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');
 }
 
 static trine_status write_message(chat_writer *w, const chat_message *m) {
@@ -340,10 +316,10 @@ static trine_status write_message(chat_writer *w, const chat_message *m) {
         for (const char *at = text; (at = strstr(at, "</think>")) != NULL;)
             for (text = at += strlen("</think>"); *text == '\n';) text++;
     end = text + strlen(text);
-    while (w->t->space == TRIMMED && is_space(*text)) text++;
-    while (w->t->space == TRIMMED && end > text && is_space(end[-1])) end--;
+    while (w->t->space == TRIMMED && text_blank(*text)) text++;
+    while (w->t->space == TRIMMED && end > text && text_blank(end[-1])) end--;
     TRY(write_piece(w, w->t->before[m->role]));
-    TRY(append(&w->run, text, (size_t)(end - text)));
+    TRY(text_add(&w->run, text, (size_t)(end - text)));
     return write_piece(w, w->t->after);
 }
 
@@ -359,8 +335,9 @@ trine_status chat_text(const chat_template *t, const chat_message *messages, siz
                        char **text) {
     chat_writer w = {.t = t};
     trine_status status = write_all(&w, messages, count);
-    if (status != TRINE_OK) free(w.run.bytes);
-    *text = status == TRINE_OK ? w.run.bytes : NULL;
+    if (status == TRINE_OK) status = text_add(&w.run, "", 1); /* with its end */
+    if (status != TRINE_OK) free(w.run.text);
+    *text = status == TRINE_OK ? w.run.text : NULL;
     return status;
 }
 
@@ -369,7 +346,7 @@ trine_status chat_encode(const chat_template *t, const tokenizer *tok, encoder *
     chat_writer w = {.t = t, .tok = tok, .e = e, .out = out};
     trine_status status = write_all(&w, messages, count);
     if (status == TRINE_OK) status = end_run(&w);
-    free(w.run.bytes);
+    free(w.run.text);
     return status;
 }
 

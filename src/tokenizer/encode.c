@@ -40,12 +40,6 @@ struct encoder {
 
 /* ---- Words ---- */
 
-static trine_status add_id(encoder *e, int32_t id) {
-    TRY(token_list_reserve(e->out, 1));
-    e->out->ids[e->out->count++] = id;
-    return TRINE_OK;
-}
-
 /* A word that is a token as a whole, where the model says that this comes before merging. */
 static int32_t whole_word(const bpe *m, const char *word, size_t bytes) {
     char name[2 * 256];
@@ -93,7 +87,7 @@ static trine_status merge_cached(encoder *e, const char *word, size_t bytes) {
         return TRINE_OK;
     }
     int32_t id = whole_word(&e->t->model, word, bytes);
-    TRY(id >= 0 ? add_id(e, id) : merge_new(e, word, bytes));
+    TRY(id >= 0 ? token_list_add(e->out, &id, 1) : merge_new(e, word, bytes));
     size_t count = e->out->count - first;
     if (count > CACHE_IDS) return TRINE_OK;
     *slot =
@@ -148,7 +142,7 @@ static trine_status add_word(void *context, const char *begin, const char *end) 
         return TRINE_OK;
     }
     int32_t id = whole_word(m, begin, bytes);
-    if (id >= 0) return add_id(e, id);
+    if (id >= 0) return token_list_add(e->out, &id, 1);
     if (!m->cuttable || m->ignore_merges || (m->bytes && !cut)) return merge_new(e, begin, bytes);
     return merge_pieces(e, begin, end, cut);
 }
@@ -218,7 +212,7 @@ static trine_status add_token(encoder *e, const section *s, const added_token *t
     if (e->broken || (cut && s->cut < begin)) return TRINE_OK;
     if (cut && (s->cut == begin ? token->single_word : s->cut <= end)) e->broken = true;
     if (e->broken || (cut && s->cut == begin)) return TRINE_OK;
-    return add_id(e, token->id);
+    return token_list_add(e->out, &token->id, 1);
 }
 
 /* A token that must stand alone (single_word) may begin behind the cut, where the letter before it is not seen. */

@@ -7,15 +7,11 @@
 #define DEPTH 4
 
 trine_status tokenizer_before(const tokenizer *t, token_list *out) {
-    TRY(token_list_reserve(out, t->before.count));
-    for (size_t i = 0; i < t->before.count; i++) out->ids[out->count++] = t->before.ids[i];
-    return TRINE_OK;
+    return token_list_add(out, t->before.ids, t->before.count);
 }
 
 trine_status tokenizer_after(const tokenizer *t, token_list *out) {
-    TRY(token_list_reserve(out, t->after.count));
-    for (size_t i = 0; i < t->after.count; i++) out->ids[out->count++] = t->after.ids[i];
-    return TRINE_OK;
+    return token_list_add(out, t->after.ids, t->after.count);
 }
 
 /* The ids that "special_tokens" gives a name. */
@@ -29,8 +25,7 @@ static trine_status add_special(tokenizer *t, const cJSON *special, const char *
         CHECK(json_integer(id, &number) && number < t->words.size, TRINE_EDATA,
               "%s: the template's token \"%.60s\" has an id that is none of the tokenizer's",
               t->path, name);
-        TRY(token_list_reserve(to, 1));
-        to->ids[to->count++] = (int32_t)number;
+        TRY(token_list_add(to, &(int32_t){(int32_t)number}, 1));
     }
     return TRINE_OK;
 }

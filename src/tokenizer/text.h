@@ -63,6 +63,10 @@ static inline size_t text_put(char to[4], uint32_t c) {
 
 /* Unicode's White_Space. */
 bool text_space(uint32_t c);
+/* What Python's str.strip removes, of ASCII. */
+static inline bool text_blank(char c) {
+    return (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= ' ');
+}
 
 /* Case folding (Unicode Standard, section 3.13, with characters that become several): the characters that `c`
  * becomes; returns their number. */

@@ -65,6 +65,8 @@ typedef struct {
 
 /* Room for `more` further ids. Errors: TRINE_ENOMEM. */
 trine_status token_list_reserve(token_list *list, size_t more);
+/* `ids` may be NULL if count is 0. Errors: TRINE_ENOMEM. */
+trine_status token_list_add(token_list *list, const int32_t *ids, size_t count);
 
 typedef struct encoder encoder;
 

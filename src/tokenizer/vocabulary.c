@@ -85,3 +85,11 @@ trine_status token_list_reserve(token_list *list, size_t more) {
     list->capacity = capacity;
     return TRINE_OK;
 }
+
+trine_status token_list_add(token_list *list, const int32_t *ids, size_t count) {
+    if (!count) return TRINE_OK;
+    TRY(token_list_reserve(list, count));
+    memcpy(list->ids + list->count, ids, count * sizeof *ids);
+    list->count += count;
+    return TRINE_OK;
+}

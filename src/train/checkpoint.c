@@ -32,11 +32,8 @@ static FILE *report_stream(const trine_trainer *t, FILE *out) {
     return out;
 }
 
-/* Describes the waits from here to done_with in the watchdog's report, as there is no instruction outside
+/* Ends what comm_doing said of the waits before, for the watchdog's report: there is no instruction outside
  * a program. */
-static void busy_with(const char *what) {
-    comm_doing(what);
-}
 static trine_status done_with(trine_status status) {
     comm_doing(NULL);
     return status;
@@ -302,7 +299,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     char token[FILE_TOKEN];
     TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
-    busy_with("loading a checkpoint");
+    comm_doing("loading a checkpoint");
     trine_status status = c->save ? hold_folder(t, c, out, token) : TRINE_OK;
     if (status == TRINE_OK && c->load) status = status_user(load(t, c, out));
     if (status == TRINE_OK && c->save) status = check_folder(t, c, token);
@@ -324,7 +321,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     char *config = NULL;
     shard_set p;
-    busy_with("saving a checkpoint");
+    comm_doing("saving a checkpoint");
     trine_status status = trine_world_agree(t->world, prepare(t, &p, &config));
     ckpt_image image = {.dev = t->dev,
                         .tensors = p.tensors,
@@ -395,7 +392,7 @@ static void report_unsaved(const trine_trainer *t, const trine_checkpoint *c, FI
 static trine_status check_stop(trine_trainer *t, const trine_checkpoint *c, const char *where,
                                FILE *out, bool *stop) {
     stop_reason why;
-    busy_with("checking for a stop request");
+    comm_doing("checking for a stop request");
     TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
     if (*stop) report_stop(t, c, &why, where, out);
     return TRINE_OK;

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,10 +32,6 @@ static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
 static double began; /* on the monotonic clock; 0: not set yet */
 
-static double now(void) {
-    return 1e-9 * (double)clock_ns();
-}
-
 /* ---- The signals' thread --------------------------------------------------------------------- */
 
 /* Of the thread; `fresh` starts it anew. */
@@ -45,12 +40,6 @@ static struct {
     double asked; /* any signal that has not been confirmed; 0: none */
 } heard;
 static _Atomic bool fresh;
-
-static void nap(double seconds) {
-    const struct timespec t = {.tv_sec = (time_t)seconds,
-                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
-}
 
 /* True if this rank has said it. */
 static bool say(int word, int number, const char *text) {
@@ -62,7 +51,7 @@ static bool say(int word, int number, const char *text) {
 }
 
 static void linger(bool said) {
-    if (comm_launched() > 1) nap(said ? LINGER_SAYS : LINGER_SILENT);
+    if (comm_launched() > 1) clock_nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
 /* Returns if the training has begun meanwhile, or has been given up (an error, which is printed). If not, it does not begin any more: the lock stays taken. */
@@ -98,7 +87,7 @@ static double confirm(double time) {
 }
 
 static double on_signal(int number) {
-    double time = now();
+    double time = clock_seconds();
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
     if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
@@ -113,7 +102,7 @@ trine_status trine_stop_catch(void) {
     caught = 0;
     phase = BEFORE;
     fresh = true;
-    began = now();
+    began = clock_seconds();
     if (catching) return TRINE_OK;
     catching = true;
     trine_status status = signals_catch(on_signal);
@@ -144,8 +133,8 @@ bool stop_heard(void) {
 
 static int64_t own_reason(double max_minutes, int rank) {
     int64_t signal = caught, reason = 0;
-    if (!(began > 0)) began = now();
-    if (max_minutes > 0 && now() - began >= 60 * max_minutes) reason = 1;
+    if (!(began > 0)) began = clock_seconds();
+    if (max_minutes > 0 && clock_seconds() - began >= 60 * max_minutes) reason = 1;
     if (signal) reason = signal + 1;
     return reason ? reason << RANK_BITS | (INT32_MAX - rank) : 0;
 }

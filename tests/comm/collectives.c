@@ -17,6 +17,7 @@
 #include "base/half.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "comm/group/world.h"
 
 #define GUARD 64 /* bytes on both sides of a buffer that must not change */
 
@@ -506,10 +507,10 @@ static void pieces_in(void) {
     if (current > DEVICE_MESSAGES) return;
     const size_t counts[] = {5001, 1000, 63, 1}, limits[] = {1000, 256, 1};
     for (size_t i = 0; i < (per_node ? 1 : 3); i++) {
-        comm_message_limit(harness_world, limits[i]);
+        harness_world->message_limit = limits[i];
         run_counts(counts, per_node ? 2 : 4);
     }
-    comm_message_limit(harness_world, INT_MAX);
+    harness_world->message_limit = INT_MAX;
 }
 
 /* More than the scratch holds (1 MiB over all ranks, or 64 KiB each): several rounds, the last one

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/api/comm.h"
+#include "comm/group/group.h"
 
 static trine_world *part; /* of harness_world; NULL: all of it */
 
@@ -100,7 +100,7 @@ static void check_group(const trine_mesh *mesh, trine_group group) {
         n++;
     }
     assert_int_equal(n, trine_comm_size(comm));
-    assert_int_equal(comm_group(comm), group);
+    assert_int_equal(comm->group, group);
     assert_ptr_equal(comm_world(comm), world());
 }
 

@@ -11,6 +11,7 @@
 
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
+#include "comm/group/world.h"
 
 /* The group's transport and the place of a rank's buffers. NODES: windows, on nodes of two. From
  * DEVICE_MESSAGES on in device memory, staged; DEVICE_PLAIN: outside of the windows. REACHED: MPI is
@@ -164,9 +165,9 @@ static void ring_of_large_messages_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
     ring(comm, 300000);
-    comm_message_limit(harness_world, 1000);
+    harness_world->message_limit = 1000;
     ring(comm, 30001);
-    comm_message_limit(harness_world, INT_MAX);
+    harness_world->message_limit = INT_MAX;
     leave(&mesh);
 }
 

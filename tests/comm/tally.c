@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "comm/api/comm.h"
+#include "comm/group/world.h"
 
 static struct { uint64_t sent, received, messages; } counted;
 
@@ -125,7 +126,7 @@ static void check_kinds(size_t message_limit) {
     j.dst = calloc(most, 8);
     j.src = calloc(most, 8);
     assert_true(j.dst && j.src);
-    comm_message_limit(harness_world, message_limit);
+    harness_world->message_limit = message_limit;
     for (trine_tally_kind kind = 0; kind < TRINE_TALLY_KINDS; kind++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             bool full = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE ||
@@ -134,7 +135,7 @@ static void check_kinds(size_t message_limit) {
             j.type = types[c % 4];
             check_kind(kind, &j);
         }
-    comm_message_limit(harness_world, INT_MAX);
+    harness_world->message_limit = INT_MAX;
     free(j.dst);
     free(j.src);
     trine_mesh_destroy(&mesh);

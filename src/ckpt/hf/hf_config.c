@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 #include "ckpt/hf/entries.h"
 #include "ckpt/hf/hf_family.h"
@@ -14,10 +15,9 @@ static const hf_family *const families[] = {HF_FAMILIES(HF_POINTER) NULL};
 
 /* "gpt2, llama" */
 static const char *supported(char text[120]) {
-    size_t used = 0;
+    *text = '\0';
     for (int n = 0; families[n]; n++)
-        used += (size_t)snprintf(text + used, 120 - used, "%s%s", n ? ", " : "",
-                                 families[n]->family->hugging_face);
+        c_append(text, 120, "%s%s", n ? ", " : "", families[n]->family->hugging_face);
     return text;
 }
 

@@ -1,7 +1,6 @@
 #include "comm/api/alike.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -126,23 +125,12 @@ typedef struct {
     char text[ALIKE_TEXT];
 } record;
 
-/* Text that is appended to a buffer, truncated at its end. */
 typedef struct {
-    char *at;
-    size_t left;
+    char *text;
+    size_t size;
 } writer;
 
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(writer *w, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = c_vsnprintf(w->at, w->left, format, args);
-    va_end(args);
-    size_t used = n < 0 ? 0 : (size_t)n < w->left ? (size_t)n : w->left - 1;
-    w->at += used;
-    w->left -= used;
-}
+#define PUT(w, ...) c_append((w)->text, (w)->size, __VA_ARGS__)
 
 /* The lowest rank with the same value as rank r. */
 static int first_like(const record *all, int r) {
@@ -155,27 +143,27 @@ static int first_like(const record *all, int r) {
 static void put_ranks(writer *w, const trine_world *world, const record *all, int first) {
     int ranges = 0, ranks = 0;
     for (int r = first; r < world->size; r++) ranks += all[r].hash == all[first].hash;
-    put(w, ranks > 1 ? "ranks " : "rank ");
+    PUT(w, ranks > 1 ? "ranks " : "rank ");
     for (int r = first, last; r < world->size; r = last + 1) {
         last = r;
         if (all[r].hash != all[first].hash) continue;
         while (last + 1 < world->size && all[last + 1].hash == all[first].hash) last++;
-        if (ranges++ < MOST_RANGES) put(w, "%s%d", ranges > 1 ? ", " : "", r);
-        if (ranges <= MOST_RANGES && last > r) put(w, "-%d", last);
+        if (ranges++ < MOST_RANGES) PUT(w, "%s%d", ranges > 1 ? ", " : "", r);
+        if (ranges <= MOST_RANGES && last > r) PUT(w, "-%d", last);
     }
-    if (ranges > MOST_RANGES) put(w, ", ... (%d ranks)", ranks);
-    put(w, "%s %s", ranks > 1 ? ", the first on" : " on", world->hosts[first].name);
+    if (ranges > MOST_RANGES) PUT(w, ", ... (%d ranks)", ranks);
+    PUT(w, "%s %s", ranks > 1 ? ", the first on" : " on", world->hosts[first].name);
 }
 
 static void put_value(writer *w, const trine_world *world, const char *name, const record *all) {
     int sides = 0;
-    put(w, "\n  --%s", name);
+    PUT(w, "\n  --%s", name);
     for (int r = 0; r < world->size; r++) {
         if (first_like(all, r) != r || sides++ >= MOST_SIDES) continue;
-        put(w, "\n    %s: ", all[r].text);
+        PUT(w, "\n    %s: ", all[r].text);
         put_ranks(w, world, all, r);
     }
-    if (sides > MOST_SIDES) put(w, "\n    and %d other values", sides - MOST_SIDES);
+    if (sides > MOST_SIDES) PUT(w, "\n    and %d other values", sides - MOST_SIDES);
 }
 
 static trine_status explain_one(trine_world *world, const alike_value *v, record *all, writer *w) {
@@ -196,14 +184,13 @@ static trine_status explain_with(trine_world *world, const alike_list *list, siz
         if (is_equal(pairs, i)) continue;
         if ((*differ)++ < most) TRY(explain_one(world, &list->values[i], all, w));
     }
-    if (world->rank == 0 && *differ > most) put(w, "\n  and %zu more", *differ - most);
+    if (world->rank == 0 && *differ > most) PUT(w, "\n  and %zu more", *differ - most);
     return TRINE_OK;
 }
 
 trine_status alike_explain(trine_world *world, const alike_list *list, size_t most, char *text,
                            size_t size, size_t *differ) {
-    size_t used = strlen(text);
-    writer w = {text + used, size - used};
+    writer w = {text, size};
     int64_t *pairs = calloc(2 * list->count + 1, sizeof *pairs);
     record *all = world->rank == 0 ? calloc((size_t)world->size, sizeof *all) : NULL;
     bool allocated = pairs && (all || world->rank);

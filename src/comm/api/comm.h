@@ -92,7 +92,6 @@ trine_status comm_group_end(const trine_mesh *mesh);
  * run on one rank.) Errors: TRINE_ENOMEM, TRINE_EMPI. Collective over: world. */
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
 
-trine_group comm_group(const trine_comm *comm);
 const char *comm_group_name(trine_group group);
 trine_world *comm_world(const trine_comm *comm);
 /* The world rank of a member. */
@@ -139,17 +138,10 @@ trine_status comm_with_files(trine_world *world, trine_status (*work)(void *cont
  * the other groups join stages, whose programs differ. Costs one small all-gather per collective. Its own messages
  * are not tallied. */
 void comm_audit(trine_world *world, bool on);
-void comm_position(trine_world *world, int64_t position);
-#define COMM_NOWHERE (-1) /* outside of programs; the initial value */
 
 /* Checks by hash that data (bytes) is the same on all ranks of the group. TRINE_EAUDIT, on all of them, names
  * `what` and the first rank that differs from the group's first. Not tallied. Collective over: comm. */
 trine_status comm_hash_agree(trine_comm *comm, const void *data, size_t bytes, const char *what);
-
-/* The largest number of bytes that an MPI call may count in an int: a longer message is sent as one element of a
- * derived datatype made of segments of this size. Tests lower it. At least 1; default INT_MAX rounded down to
- * ARENA_ALIGN. */
-void comm_message_limit(trine_world *world, size_t bytes);
 
 /* Bytes that one rank passes to the transport for an operation on `count` elements of `type` in a group of `size`,
  * with this `rank` and (for rooted kinds) this `root`. Pure. --dry-run prints it, and the tally must equal it. */

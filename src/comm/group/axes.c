@@ -1,6 +1,6 @@
 #include "comm/api/axes.h"
 
-#include <stdio.h>
+#include "base/c_locale.h"
 
 /* Ranks that differ along the first are neighbours. */
 static const trine_axis order[TRINE_AXES] = {TRINE_AXIS_TP, TRINE_AXIS_DP, TRINE_AXIS_PP};
@@ -119,13 +119,12 @@ typedef struct {
 
 static const char *join(text_style style, axis_set axes, const int number[TRINE_AXES], char *text,
                         size_t size) {
-    size_t used = 0;
-    for (int n = 0; n < TRINE_AXES && used < size; n++) {
+    *text = '\0';
+    for (int n = 0; n < TRINE_AXES; n++) {
         trine_axis a = style.outermost ? order[TRINE_AXES - 1 - n] : (trine_axis)n;
         if (axes & AXIS(a))
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s%s%s%d", used ? style.between : "",
-                                 style.before, axis_name(a), style.after, number[a]);
+            c_append(text, size, "%s%s%s%s%d", *text ? style.between : "", style.before,
+                     axis_name(a), style.after, number[a]);
     }
     return text;
 }

@@ -35,10 +35,6 @@ const char *trine_comm_transport(const trine_comm *comm) {
     return comm ? comm->transport->name : "none";
 }
 
-trine_group comm_group(const trine_comm *comm) {
-    return comm->group;
-}
-
 trine_world *comm_world(const trine_comm *comm) {
     return comm->world;
 }

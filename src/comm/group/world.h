@@ -4,7 +4,8 @@
 
 #include "comm/api/comm.h"
 
-#define HOST_BYTES 64
+#define HOST_BYTES   64
+#define COMM_NOWHERE (-1)
 
 /* What every rank knows about every other. */
 typedef struct {
@@ -24,14 +25,15 @@ struct trine_world {
     bool audit_wanted; /* the caller's: trine_world_audit */
     trine_transport choice; /* for groups that are made from now on */
     size_t expected;        /* comm_expect */
-    int64_t position;     /* comm_position */
+    int64_t position;     /* of the instruction in its program; COMM_NOWHERE: outside of programs */
     double timeout;       /* seconds; 0: no limit */
     double io_timeout;    /* of one file-system call */
     double looked;        /* time of watchdog_check's last look */
     trine_tally_kind noted; /* of the current call (watchdog_note) */
     uint64_t alarm;       /* the last alarm that this rank has sent */
     uint64_t called_off;  /* and cancelled */
-    size_t message_limit; /* bytes */
+    size_t message_limit; /* the most bytes that MPI may count in an int: a longer message is one element of a derived
+                             datatype of segments of this size. Tests lower it */
     trine_comm *comm;     /* TRINE_WORLD */
     trine_comm *groups;   /* all of several ranks, the last one made first */
     int32_t meshes;       /* made so far */

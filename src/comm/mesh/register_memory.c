@@ -6,14 +6,13 @@
 
 #include <stdlib.h>
 
-static void forget(const trine_mesh *mesh, struct comm_device_state *f) {
+static void tell_groups(const trine_mesh *mesh, struct comm_device_state *f) {
     for (int g = 0; g < TRINE_GROUPS; g++) {
         trine_comm *comm = trine_mesh_group(mesh, (trine_group)g);
-        ASSERT(comm->device_state == f && !comm->clock);
-        comm->device_state = NULL;
+        ASSERT(!comm->device_state == (f != NULL) && !comm->clock);
+        comm->device_state = f;
         stack_build(comm);
     }
-    free(f);
 }
 
 static void check_memory(const device_region *m, bool staged_by_host) {
@@ -24,19 +23,16 @@ static void check_memory(const device_region *m, bool staged_by_host) {
 
 trine_status comm_device_memory(trine_mesh *mesh, const device_region *memory) {
     trine_comm *any = trine_mesh_group(mesh, TRINE_DP);
-    if (any && any->device_state) forget(mesh, any->device_state);
+    struct comm_device_state *f = any ? any->device_state : NULL;
+    if (f) tell_groups(mesh, NULL);
+    free(f);
     if (!memory) return TRINE_OK;
     bool staged_by_host = comm_gpu_stages(mesh);
     check_memory(memory, staged_by_host);
-    struct comm_device_state *f = calloc(1, sizeof *f);
+    f = calloc(1, sizeof *f);
     CHECK(f, TRINE_ENOMEM, "no memory for the device-memory state of the groups");
     f->memory = *memory;
     f->staged_by_host = staged_by_host;
-    for (int g = 0; g < TRINE_GROUPS; g++) {
-        trine_comm *comm = trine_mesh_group(mesh, (trine_group)g);
-        ASSERT(!comm->device_state && !comm->clock);
-        comm->device_state = f;
-        stack_build(comm);
-    }
+    tell_groups(mesh, f);
     return TRINE_OK;
 }

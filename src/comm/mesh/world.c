@@ -280,15 +280,6 @@ trine_status trine_world_audit(trine_world *world, bool on) {
     return TRINE_OK;
 }
 
-void comm_position(trine_world *world, int64_t position) {
-    world->position = position;
-}
-
-void comm_message_limit(trine_world *world, size_t bytes) {
-    ASSERT(bytes >= 1 && bytes <= INT_MAX);
-    world->message_limit = bytes;
-}
-
 const char *const *comm_host_names(const trine_world *world) {
     return world->names;
 }

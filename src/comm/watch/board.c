@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/input.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -417,10 +417,9 @@ static const slot *find(const slot *slots, int count, const rank_place *p) {
 
 /* Other ranks may observe this one meanwhile. */
 static void nap_and_look(double seconds) {
-    const struct timespec nap = {.tv_nsec = (long)(LOOK * 1e9)};
     for (double left = seconds; left > 0; left -= LOOK) {
         board_look();
-        nanosleep(&nap, NULL);
+        clock_nap(LOOK);
     }
 }
 

@@ -1,16 +1,13 @@
 #include "comm/watch/end.h"
 #include "comm/watch/watch.h"
+#include "base/clock.h"
 
 #include <mpi.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A single process needs no abort, and none of the launcher's messages about one. */
 static void end_mpi(void) {
-    /* The launcher reads standard error from a pipe; what it has not read when it kills the job is
-     * lost. */
-    const struct timespec linger = {.tv_nsec = 500000000};
     int running = 0, over = 0, size = 0;
     MPI_Initialized(&running);
     MPI_Finalized(&over);
@@ -21,7 +18,9 @@ static void end_mpi(void) {
         return;
     }
     board_hush();
-    nanosleep(&linger, NULL);
+    /* The launcher reads standard error from a pipe; what it has not read when it kills the job is
+     * lost. */
+    clock_nap(0.5);
     watch_enter("MPI_Abort");
     MPI_Abort(MPI_COMM_WORLD, 1);
 }

@@ -4,6 +4,7 @@
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/tally.h"
 #include "comm/watch/watch.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,9 +111,8 @@ static void show_to(const trine_comm *comm, const int *ranks, int n, const call_
         double last = 0;
         for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
             MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
-            if (!done) watch_nap(0.001);
+            if (!done) clock_nap(0.001);
         }
-        if (done) free(copy), copy = NULL;
         if (!done) copy = NULL;
     }
     free(copy);
@@ -292,7 +292,7 @@ trine_status match_differs(trine_comm *comm) {
     double last = 0;
     show_to_neighbours(t->comm);
     for (double left = GRACE; left > 0 && !t->found.known; left -= watch_step(&last))
-        if (!match_take(comm->world)) watch_nap(0.001);
+        if (!match_take(comm->world)) clock_nap(0.001);
     if (!t->found.known) t->found = (call_difference){.known = 1, .unexplained = 1};
     return match_refuse(comm);
 }

@@ -1,6 +1,5 @@
 #include "comm/watch/places.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,32 +16,24 @@
 
 typedef struct {
     char *text;
-    size_t used, size;
+    size_t size;
 } writer;
 
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writer *w, const char *format, ...) {
-    va_list args;
-    if (w->used + 1 >= w->size) return;
-    va_start(args, format);
-    int n = c_vsnprintf(w->text + w->used, w->size - w->used, format, args);
-    va_end(args);
-    w->used += n < 0 ? 0 : (size_t)n;
-    if (w->used >= w->size) w->used = w->size - 1;
-}
+#define PUT(w, ...) c_append((w)->text, (w)->size, __VA_ARGS__)
 
 /* ---- One place ------------------------------------------------------------------------------- */
 
 void place_name(const rank_place *p, char *text, size_t size) {
-    writer w = {text, 0, size};
-    put(&w, "rank %d", p->rank);
+    writer w = {text, size};
+    *text = '\0';
+    PUT(&w, "rank %d", p->rank);
     if (p->meshed) {
         trine_coord at;
         char where[AXES_TEXT];
         memcpy(at.at, p->coord, sizeof at.at);
-        put(&w, " [%s]", axes_coord_text(at, where, sizeof where));
+        PUT(&w, " [%s]", axes_coord_text(at, where, sizeof where));
     }
-    put(&w, " on %s (pid %d)", p->host, p->pid);
+    PUT(&w, " on %s (pid %d)", p->host, p->pid);
 }
 
 static bool has_call(const rank_place *p) {
@@ -51,11 +42,11 @@ static bool has_call(const rank_place *p) {
 
 /* "all-gather #37 of 4096 f32 over group dp": the group's 37th call. */
 static void put_call(writer *w, const rank_place *p) {
-    put(w, "%s #%llu", tally_kind_text((trine_tally_kind)p->kind), (unsigned long long)p->number);
+    PUT(w, "%s #%llu", tally_kind_text((trine_tally_kind)p->kind), (unsigned long long)p->number);
     if (p->elements)
-        put(w, " of %llu %s", (unsigned long long)p->elements,
+        PUT(w, " of %llu %s", (unsigned long long)p->elements,
             comm_dtype_text((trine_dtype)p->type));
-    put(w, " over group %s", comm_group_name((trine_group)p->group));
+    PUT(w, " over group %s", comm_group_name((trine_group)p->group));
 }
 
 /* "; instruction 12 of 96, FORWARD u3 m1"; outside of a program what comm_doing was told, or nothing. */
@@ -63,57 +54,57 @@ static void put_program(writer *w, const rank_place *p, place_words words) {
     char text[96] = "";
     if (p->count > 0 && words) words(p->words, text, sizeof text);
     if (p->count > 0)
-        put(w, "; instruction %d of %d%s%s", p->at, p->count, text[0] ? ", " : "", text);
+        PUT(w, "; instruction %d of %d%s%s", p->at, p->count, text[0] ? ", " : "", text);
     else if (p->doing[0])
-        put(w, "; %s", p->doing);
+        PUT(w, "; %s", p->doing);
 }
 
 static void put_last(writer *w, const rank_place *p) {
     if (!has_call(p)) return;
-    put(w, ", last call ");
+    PUT(w, ", last call ");
     put_call(w, p);
 }
 
 /* "in MPI_Finalize (blocking MPI call 12)". MPI's and NCCL's calls share one counter. */
 static void put_blocking(writer *w, const rank_place *p) {
     bool nccl = strncmp(p->call, "nccl", strlen("nccl")) == 0;
-    put(w, "in %s (blocking %s call %d)", p->call, nccl ? "MPI or NCCL" : "MPI", p->calls);
+    PUT(w, "in %s (blocking %s call %d)", p->call, nccl ? "MPI or NCCL" : "MPI", p->calls);
 }
 
 /* The state that all ranks of a set share, without the program. */
 static void put_state(writer *w, const sighting *s) {
     const rank_place *p = &s->at;
     switch ((rank_status)s->state) {
-    case RANK_STOPPED: put(w, "stopped by a signal or a debugger"); break;
-    case RANK_EXITED: put(w, "exited"); break;
-    case RANK_ABSENT: put(w, "no answer; check this node first"); return;
-    case RANK_STILL: put(w, "not running (frozen or swapped out)"); break;
-    case RANK_RUNS: put(w, "not communicating"); break;
-    case RANK_FILES: put(w, "waiting for the file system: %s", p->file); return;
+    case RANK_STOPPED: PUT(w, "stopped by a signal or a debugger"); break;
+    case RANK_EXITED: PUT(w, "exited"); break;
+    case RANK_ABSENT: PUT(w, "no answer; check this node first"); return;
+    case RANK_STILL: PUT(w, "not running (frozen or swapped out)"); break;
+    case RANK_RUNS: PUT(w, "not communicating"); break;
+    case RANK_FILES: PUT(w, "waiting for the file system: %s", p->file); return;
     case RANK_WAITS:
-        put(w, "waiting");
+        PUT(w, "waiting");
         if (p->call[0])
-            put(w, " "), put_blocking(w, p);
+            PUT(w, " "), put_blocking(w, p);
         else if (has_call(p))
-            put(w, " in "), put_call(w, p);
+            PUT(w, " in "), put_call(w, p);
         return;
     case RANK_STATES: break;
     }
     if (p->call[0])
-        put(w, ", "), put_blocking(w, p);
+        PUT(w, ", "), put_blocking(w, p);
     else
         put_last(w, p);
 }
 
 /* Peer, root and members of a waiting set's call, printed when they are equal in the whole set. */
 static void put_peers(writer *w, const rank_place *p) {
-    if (p->kind == TRINE_TALLY_SEND) put(w, " to rank %d", p->peer);
-    if (p->kind == TRINE_TALLY_RECV) put(w, " from rank %d", p->peer);
-    if (tally_kind_has_root((trine_tally_kind)p->kind)) put(w, ", root rank %d", p->peer);
+    if (p->kind == TRINE_TALLY_SEND) PUT(w, " to rank %d", p->peer);
+    if (p->kind == TRINE_TALLY_RECV) PUT(w, " from rank %d", p->peer);
+    if (tally_kind_has_root((trine_tally_kind)p->kind)) PUT(w, ", root rank %d", p->peer);
     if (!p->stride || p->members > SHOWN_MEMBERS) return;
-    put(w, " (ranks");
-    for (int i = 0; i < p->members; i++) put(w, " %d", p->first + i * p->stride);
-    put(w, ")");
+    PUT(w, " (ranks");
+    for (int i = 0; i < p->members; i++) PUT(w, " %d", p->first + i * p->stride);
+    PUT(w, ")");
 }
 
 bool places_alive(const sighting *ranks, int count) {
@@ -180,12 +171,12 @@ static void put_ranks(writer *w, const set *s) {
         int from = s->first[i].rank->at.rank, to = from;
         while (++i < s->count && s->first[i].rank->at.rank == to + 1) to++;
         if (++shown > SHOWN_RANGES) {
-            put(w, ", ...");
+            PUT(w, ", ...");
             break;
         }
-        put(w, from == to ? "%s%d" : "%s%d-%d", shown == 1 ? "ranks (" : ", ", from, to);
+        PUT(w, from == to ? "%s%d" : "%s%d-%d", shown == 1 ? "ranks (" : ", ", from, to);
     }
-    put(w, ")");
+    PUT(w, ")");
 }
 
 static void put_waited(writer *w, const set *s) {
@@ -197,27 +188,27 @@ static void put_waited(writer *w, const set *s) {
         double waited = files ? p->file_waited : p->waited;
         if (waited > most) most = waited;
     }
-    if ((one->state == RANK_WAITS || files) && most > 0) put(w, ", for %.1f s", most);
+    if ((one->state == RANK_WAITS || files) && most > 0) PUT(w, ", for %.1f s", most);
 }
 
 static void put_set(writer *w, const set *s, place_words words) {
     const sighting *one = s->first->rank;
     char name[192];
-    put(w, "    ");
+    PUT(w, "    ");
     if (s->count == 1) {
         place_name(&one->at, name, sizeof name);
-        put(w, "%s", name);
+        PUT(w, "%s", name);
     } else {
-        put(w, "%d ", s->count);
+        PUT(w, "%d ", s->count);
         put_ranks(w, s);
     }
-    put(w, ": ");
+    PUT(w, ": ");
     put_state(w, one);
     if (one->state == RANK_WAITS && !one->at.call[0] && has_call(&one->at) && same_peers(s))
         put_peers(w, &one->at);
     put_waited(w, s);
     put_program(w, &one->at, words);
-    put(w, "\n");
+    PUT(w, "\n");
 }
 
 static void put_sets(writer *w, const set *sets, int n, place_words words) {
@@ -228,7 +219,7 @@ static void put_sets(writer *w, const set *sets, int n, place_words words) {
         else
             ranks += sets[i].count;
     }
-    if (n > shown) put(w, "    ... and %d more places (%d ranks)\n", n - shown, ranks);
+    if (n > shown) PUT(w, "    ... and %d more places (%d ranks)\n", n - shown, ranks);
 }
 
 /* ---- The report ------------------------------------------------------------------------------ */
@@ -236,31 +227,32 @@ static void put_sets(writer *w, const set *sets, int n, place_words words) {
 static void put_head(writer *w, const places_head *h) {
     char name[192];
     place_name(h->who, name, sizeof name);
-    put(w, "trine: %s: %s waited %.1f s", trine_status_text(TRINE_ETIMEOUT), name, h->seconds);
-    if (h->who->call[0]) put(w, " in %s", h->who->call);
-    put(w, " (%s %g s); the job aborts. State of %s, likely cause first:\n", h->limit_name,
+    PUT(w, "trine: %s: %s waited %.1f s", trine_status_text(TRINE_ETIMEOUT), name, h->seconds);
+    if (h->who->call[0]) PUT(w, " in %s", h->who->call);
+    PUT(w, " (%s %g s); the job aborts. State of %s, likely cause first:\n", h->limit_name,
         h->limit, h->part ? "this node's ranks" : "all ranks");
     if (h->absent > 0)
-        put(w, "    %d rank%s of this node ha%s not reached trine_world_create\n", h->absent,
+        PUT(w, "    %d rank%s of this node ha%s not reached trine_world_create\n", h->absent,
             h->absent == 1 ? "" : "s", h->absent == 1 ? "s" : "ve");
 }
 
 size_t places_print(char *text, size_t size, const places_head *head, const sighting *ranks,
                     int count, place_words words) {
-    writer w = {text, 0, size < PLACES_BYTES ? size : PLACES_BYTES};
+    writer w = {text, size < PLACES_BYTES ? size : PLACES_BYTES};
     entry *entries = calloc((size_t)count + 1, sizeof *entries);
     set *sets = calloc((size_t)count + 1, sizeof *sets);
+    *text = '\0';
     put_head(&w, head);
     bool all_wait = count > 0 && !head->absent;
     for (int i = 0; entries && i < count; i++) {
-        writer key = {entries[i].key, 0, KEY_BYTES};
+        writer key = {entries[i].key, KEY_BYTES};
         entries[i].rank = &ranks[i];
         put_state(&key, &ranks[i]);
         put_program(&key, &ranks[i].at, words);
         all_wait = all_wait && ranks[i].state == RANK_WAITS;
     }
     if (all_wait && !head->part)
-        put(&w, "    every rank waits, but their calls do not match; run with --audit to find the "
+        PUT(&w, "    every rank waits, but their calls do not match; run with --audit to find the "
                 "first mismatch\n");
     if (entries && sets) {
         qsort(entries, (size_t)count, sizeof *entries, by_place);
@@ -270,5 +262,5 @@ size_t places_print(char *text, size_t size, const places_head *head, const sigh
     }
     free(entries);
     free(sets);
-    return w.used;
+    return strlen(text);
 }

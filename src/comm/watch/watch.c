@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 
 #define DEFAULT_TIMEOUT 600.0
@@ -36,22 +36,10 @@ static struct {
     _Atomic(place_words) words;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = NAN};
 
-double watch_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 double watch_step(double *last) {
-    double now = watch_now(), step = *last > 0 ? now - *last : 0;
+    double now = clock_seconds(), step = *last > 0 ? now - *last : 0;
     *last = now;
     return step < WATCH_LOOK ? step : WATCH_LOOK;
-}
-
-void watch_nap(double seconds) {
-    const struct timespec t = {.tv_sec = (time_t)seconds,
-                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&t, NULL);
 }
 
 void watch_timeout(double seconds) {
@@ -136,7 +124,7 @@ static void report(double waited) {
                             .part = expected < own->size};
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
     }
-    watch_nap(LINGER);
+    clock_nap(LINGER);
     _exit(1);
 }
 
@@ -150,17 +138,13 @@ static void time_out(double waited) {
     for (double last = 0, left = MARGIN; board_has_reporter(); left -= watch_step(&last)) {
         if (left < 0) _exit(1);
         board_beat();
-        watch_nap(TICK);
+        clock_nap(TICK);
     }
 }
 
 /* False when the thread is to exit. */
 static bool tick(void) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(TICK * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_ahead(CLOCK_MONOTONIC, TICK);
     pthread_mutex_lock(&watch.lock);
     if (!watch.end) pthread_cond_timedwait(&watch.ends, &watch.lock, &until);
     bool end = watch.end;
@@ -186,16 +170,11 @@ static void *watch_loop(void *unused) {
 
 static bool start_thread(void) {
     sigset_t all, before;
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0) return false;
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    int error = pthread_cond_init(&watch.ends, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    if (error) return false;
+    if (clock_cond_init(&watch.ends)) return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     watch.end = false;
-    error = pthread_create(&watch.thread, NULL, watch_loop, NULL);
+    int error = pthread_create(&watch.thread, NULL, watch_loop, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
 }

@@ -15,12 +15,8 @@
 
 #define WATCH_LOOK 0.25
 
-/* Seconds on the monotonic clock. */
-double watch_now(void);
 /* The part of the time since *last (0: no look before) that counts as wait time; sets *last to now. */
 double watch_step(double *last);
-
-void watch_nap(double seconds);
 
 /* Starts the thread if it does not run; each call needs its watch_stop. If no thread can be made, calls have no
  * limit. Not collective. */

@@ -24,9 +24,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/files.h"
 
 /* Seconds for which ranks are observed: in 1 s a live rank has given many signs of life. */
@@ -209,7 +209,7 @@ static void send_places(trine_world *world, const view *v, int to) {
     int done = 0;
     for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (!done) watch_nap(0.001);
+        if (!done) clock_nap(0.001);
     }
     if (done) free(copy);
 }
@@ -254,7 +254,7 @@ static void defer_to(trine_world *world, const view *v, int lowest) {
             if (!off && source < lowest) lowest = source;
         }
         board_look();
-        watch_nap(0.001);
+        clock_nap(0.001);
     }
 }
 
@@ -273,7 +273,7 @@ static bool collect(trine_world *world, view *v) {
             return false;
         }
         board_look();
-        watch_nap(0.001);
+        clock_nap(0.001);
     }
     return true;
 }
@@ -289,7 +289,7 @@ static int lowest_fault(const trine_world *world, double seconds) {
         int there = 0;
         MPI_Iprobe(MPI_ANY_SOURCE, TAG_FAULT, channel(world), &there, &status);
         if (!there) {
-            watch_nap(0.001);
+            clock_nap(0.001);
             continue;
         }
         MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_FAULT, channel(world),
@@ -303,14 +303,14 @@ bool watchdog_is_reporter(const trine_world *world) {
     MPI_Request unused;
     if (!world->watchdog) return true;
     if (!*status_message()) { /* an error that another rank has found and reports */
-        watch_nap(MARGIN);
+        clock_nap(MARGIN);
         return false;
     }
     bool first = lowest_fault(world, LOOK) == world->size;
     for (int r = 0; first && r < world->size; r++)
         if (r != world->rank) MPI_Isend(NULL, 0, MPI_BYTE, r, TAG_FAULT, channel(world), &unused);
     if (first && lowest_fault(world, TOGETHER) > world->rank) return true;
-    watch_nap(MARGIN);
+    clock_nap(MARGIN);
     return false;
 }
 
@@ -331,7 +331,7 @@ static void stand_by(double seconds) {
     double last = 0;
     for (double left = seconds; left > 0 && board_has_reporter(); left -= watch_step(&last)) {
         board_look();
-        watch_nap(0.02);
+        clock_nap(0.02);
     }
 }
 
@@ -383,7 +383,7 @@ void watchdog_check(trine_world *world, double *waited) {
 
 void watchdog_polled(trine_world *world, unsigned polls, double *waited) {
     bool looked = *waited > 0;
-    if (polls % POLLS_BETWEEN == 0 || (looked && watch_now() > world->looked + SECONDS_BETWEEN))
+    if (polls % POLLS_BETWEEN == 0 || (looked && clock_seconds() > world->looked + SECONDS_BETWEEN))
         watchdog_check(world, waited);
 }
 
@@ -406,7 +406,7 @@ void watchdog_leave(trine_world *world) {
     world->leaves = true;
     watch_enter("MPI_Reduce_scatter_block");
     MPI_Reduce_scatter_block(world->told, &due, 1, MPI_INT, MPI_SUM, channel(world));
-    for (take_all(world); world->heard < due; take_all(world)) watch_nap(0.001);
+    for (take_all(world); world->heard < due; take_all(world)) clock_nap(0.001);
     watch_leave();
     watch_enter("MPI_Barrier");
     MPI_Barrier(channel(world)); /* this rank's messages have been received, too */
@@ -437,11 +437,7 @@ static void *work_on(void *context) {
 }
 
 static bool wait_a_moment(files_job *job) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 20000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = clock_ahead(CLOCK_REALTIME, 0.02);
     pthread_mutex_lock(&job->lock);
     if (!job->done) pthread_cond_timedwait(&job->ends, &job->lock, &until);
     bool done = job->done;

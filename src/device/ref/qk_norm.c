@@ -19,29 +19,13 @@ trine_status ref_qk_norm_forward(device *d, void *y, float *stat, const void *q_
     return TRINE_OK;
 }
 
-/* dgain (D) (+)= dy * x * rstd, summed over the rows and heads [begin, end). */
-static void gain_backward(device *d, void *dgain, const void *dy, const void *x, const float *stat,
-                          size_t T, size_t H, size_t K, size_t D, size_t begin, size_t end,
-                          grad_mode mode) {
-    for (size_t i = 0; i < D; i++) {
-        double sum = ref_old(d->grads, dgain, i, mode);
-        for (size_t t = 0; t < T; t++)
-            for (size_t h = begin; h < end; h++) {
-                size_t at = (t * (H + 2 * K) + h) * D + i;
-                sum += ref_load(d->compute, dy, at) * ref_load(d->compute, x, at) *
-                       (double)stat[t * (H + K) + h];
-            }
-        ref_store(d->grads, dgain, i, sum);
-    }
-}
-
 /* dx, dy, x (T, H + 2 K, D); dx may be dy */
 trine_status ref_qk_norm_backward(device *d, void *dx, void *dq_gain, void *dk_gain, const void *dy,
                                   const void *q_gain, const void *k_gain, const void *x,
                                   const float *stat, size_t T, size_t H, size_t K, size_t D,
                                   grad_mode mode) {
-    gain_backward(d, dq_gain, dy, x, stat, T, H, K, D, 0, H, mode);
-    gain_backward(d, dk_gain, dy, x, stat, T, H, K, D, H, H + K, mode);
+    rms_gain_backward(d, dq_gain, dy, x, stat, T, H, K, D, 0, H, mode);
+    rms_gain_backward(d, dk_gain, dy, x, stat, T, H, K, D, H, H + K, mode);
     for (size_t t = 0; t < T; t++) {
         size_t row = t * (H + 2 * K) * D;
         for (size_t h = 0; h < H + K; h++)

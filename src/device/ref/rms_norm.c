@@ -12,13 +12,7 @@ trine_status ref_rms_norm_forward(device *d, void *y, float *stat, const void *g
 trine_status ref_rms_norm_backward(device *d, void *dx, void *dgain, const void *dy,
                                    const void *gain, const void *x, const float *stat, size_t T,
                                    size_t C, grad_mode stream, grad_mode mode) {
-    for (size_t c = 0; c < C; c++) {
-        double sum = ref_old(d->grads, dgain, c, mode);
-        for (size_t t = 0; t < T; t++)
-            sum += ref_load(d->compute, dy, t * C + c) * ref_load(d->compute, x, t * C + c) *
-                   (double)stat[t];
-        ref_store(d->grads, dgain, c, sum);
-    }
+    rms_gain_backward(d, dgain, dy, x, stat, T, 1, 0, C, 0, 1, mode);
     for (size_t t = 0; t < T; t++)
         rms_row_backward(d->compute, dx, dy, gain, x, (double)stat[t], t * C, C, stream);
     return TRINE_OK;

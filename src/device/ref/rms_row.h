@@ -33,4 +33,21 @@ static inline void rms_row_backward(trine_dtype type, void *dx, const void *dy, 
     }
 }
 
+/* dgain (D) (+)= dy * x * rstd, summed over the heads [begin, end) of all rows. dy, x (T, H + 2 K, D),
+ * stat (T, H + K); H 1 and K 0: a row is one head. */
+static inline void rms_gain_backward(device *d, void *dgain, const void *dy, const void *x,
+                                     const float *stat, size_t T, size_t H, size_t K, size_t D,
+                                     size_t begin, size_t end, grad_mode mode) {
+    for (size_t i = 0; i < D; i++) {
+        double sum = ref_old(d->grads, dgain, i, mode);
+        for (size_t t = 0; t < T; t++)
+            for (size_t h = begin; h < end; h++) {
+                size_t at = (t * (H + 2 * K) + h) * D + i;
+                sum += ref_load(d->compute, dy, at) * ref_load(d->compute, x, at) *
+                       (double)stat[t * (H + K) + h];
+            }
+        ref_store(d->grads, dgain, i, sum);
+    }
+}
+
 #endif

@@ -24,13 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG_MESSAGE 0
-#define TAG_POSTED  1
-#define TAG_SEGMENT 2
-#define TAG_GPU     3
-#define TAG_STARTED 4
-#define TAG_GATHER  5
-
 #define TAG_KINDS   MPI_TAG_KINDS
 #define TAG_NUMBERS 4 /* bits of a message's number, after these */
 
@@ -220,41 +213,42 @@ static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, i
 }
 
 /* The high bits of a chain depend on all calls. */
-static int chain_tag(const trine_comm *comm, int kind, uint64_t chain) {
-    return (int)(chain >> (64 - state_of(comm)->tag_bits)) << TAG_KINDS | kind;
+static int chain_tag(const trine_comm *comm, mpi_tag_kind kind, uint64_t chain) {
+    return (int)(chain >> (64 - state_of(comm)->tag_bits)) << TAG_KINDS | (int)kind;
 }
 
-static int call_tag(const trine_comm *comm, int kind) {
+static int call_tag(const trine_comm *comm, mpi_tag_kind kind) {
     return chain_tag(comm, kind, comm->trail->chain);
 }
 
 /* The lowest bits of a message's number, and a hash of its count and type: a message with others must
  * not match, because MPI may write more than a buffer has. */
-static int message_tag(const trine_comm *comm, int kind, uint64_t number, size_t count,
+static int message_tag(const trine_comm *comm, mpi_tag_kind kind, uint64_t number, size_t count,
                        trine_dtype type) {
     int numbers = TAG_NUMBERS, bits = state_of(comm)->tag_bits - numbers;
     uint64_t shape = match_message_hash(count, type) >> (64 - bits);
     uint64_t low = number & ((UINT64_C(1) << numbers) - 1);
-    return (int)(shape << numbers | low) << TAG_KINDS | kind;
+    return (int)(shape << numbers | low) << TAG_KINDS | (int)kind;
 }
 
-static int tag_of(const comm_request *r, int kind) {
+static int tag_of(const comm_request *r, mpi_tag_kind kind) {
+    if (kind == TAG_SEGMENT) return call_tag(r->comm, kind);
     return message_tag(r->comm, kind, r->chain, r->count, r->type);
 }
 
-static trine_status send_start(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
-                               comm_request *request) {
+trine_status mpi_send_as(trine_comm *comm, const void *buf, size_t bytes, int peer,
+                         mpi_tag_kind kind, comm_request *request) {
     MPI_Request own;
-    TRY(isend(comm, buf, bytes, peer, tag, &own));
+    TRY(isend(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
 
-static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
-                               comm_request *request) {
+trine_status mpi_recv_as(trine_comm *comm, void *buf, size_t bytes, int peer, mpi_tag_kind kind,
+                         comm_request *request) {
     MPI_Request own;
-    TRY(irecv(comm, buf, bytes, peer, tag, &own));
+    TRY(irecv(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
     comm->world->mpi_pending++;
     return TRINE_OK;
@@ -262,32 +256,12 @@ static trine_status recv_start(trine_comm *comm, void *buf, size_t bytes, int pe
 
 static trine_status mpi_send_start(trine_comm *comm, const void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
+    return mpi_send_as(comm, buf, bytes, peer, TAG_MESSAGE, request);
 }
 
 static trine_status mpi_recv_start(trine_comm *comm, void *buf, size_t bytes, int peer,
                                    comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_MESSAGE), request);
-}
-
-trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                              comm_request *request) {
-    return send_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
-}
-
-trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                              comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, call_tag(comm, TAG_SEGMENT), request);
-}
-
-trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                          comm_request *request) {
-    return send_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
-}
-
-trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                          comm_request *request) {
-    return recv_start(comm, buf, bytes, peer, tag_of(request, TAG_GPU), request);
+    return mpi_recv_as(comm, buf, bytes, peer, TAG_MESSAGE, request);
 }
 
 /* Open MPI and MPICH have it; in a library without it the address is NULL. */
@@ -308,7 +282,8 @@ static trine_status look_for_other(trine_comm *comm, const comm_request *r) {
     MPI_Count bytes = 0;
     int there = 0;
     TRY_MPI(MPI_Iprobe(r->peer, MPI_ANY_TAG, state_of(comm)->comm, &there, &status));
-    int kind = there ? status.MPI_TAG & ((1 << TAG_KINDS) - 1) : TAG_MESSAGE;
+    mpi_tag_kind kind =
+        there ? (mpi_tag_kind)(status.MPI_TAG & ((1 << TAG_KINDS) - 1)) : TAG_MESSAGE;
     int own = tag_of(r, kind);
     bool other = there && (kind == TAG_MESSAGE || kind == TAG_GPU) &&
                  (status.MPI_TAG & low) == (own & low) && status.MPI_TAG != own;

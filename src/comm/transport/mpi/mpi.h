@@ -20,12 +20,15 @@ trine_status mpi_gather(trine_comm *comm, void *dst, const void *src, size_t par
 trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t part);
 /* Whether the request is complete; if so it needs no wait. */
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
-/* As the table's send_start and recv_start, for the segments of a transport's own algorithm: they never match a
- * message of the user's. Completed by mpi_transport.wait. Not collective. */
-trine_status mpi_segment_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                            comm_request *request);
-trine_status mpi_segment_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                            comm_request *request);
+/* A message matches only one of the same kind. */
+typedef enum { TAG_MESSAGE, TAG_POSTED, TAG_SEGMENT, TAG_GPU, TAG_STARTED, TAG_GATHER } mpi_tag_kind;
+/* As the table's send_start and recv_start, whose kind is TAG_MESSAGE, for the segments of a transport's own
+ * algorithm (TAG_SEGMENT), or for buffers in GPU memory, which requires a CUDA-aware MPI (TAG_GPU). Completed by
+ * mpi_transport.wait. Not collective. */
+trine_status mpi_send_as(trine_comm *comm, const void *buf, size_t bytes, int peer, mpi_tag_kind kind,
+                         comm_request *request);
+trine_status mpi_recv_as(trine_comm *comm, void *buf, size_t bytes, int peer, mpi_tag_kind kind,
+                         comm_request *request);
 /* Post the messages of a started reduction (started.h), which match no others; *arrived: all that were posted
  * are complete. Messages of 0 bytes are not sent. Not collective. */
 trine_status mpi_started_send(const comm_request *r, const void *buf, size_t bytes, int peer);
@@ -33,11 +36,6 @@ trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, in
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived);
 /* Nothing more arrives in the buffers of the posted messages. */
 void mpi_started_cancel(trine_comm *comm);
-/* As mpi_segment_send and mpi_segment_recv, for buffers in GPU memory, which requires a CUDA-aware MPI; these match none of the above. */
-trine_status mpi_gpu_send(trine_comm *comm, const void *buf, size_t bytes, int peer,
-                          comm_request *request);
-trine_status mpi_gpu_recv(trine_comm *comm, void *buf, size_t bytes, int peer,
-                          comm_request *request);
 /* Whether MPI says that it is CUDA-aware: it sends from and receives in GPU memory. */
 bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "comm/transport/mpi/try_mpi.h"
+#include "base/c_locale.h"
 
 /* Open MPI's frameworks that move bytes between processes. */
 static const char *const frameworks[] = {"pml", "mtl", "btl"};
@@ -44,16 +45,16 @@ static void note_part(part_list lists[FRAMEWORKS], const char *line) {
 static void find_parts(char *text, size_t size) {
     part_list lists[FRAMEWORKS] = {0};
     char *line = NULL;
-    size_t capacity = 0, used = 0;
+    size_t capacity = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && getline(&line, &capacity, maps) >= 0) note_part(lists, line);
     if (maps) fclose(maps);
     free(line);
     *text = '\0';
     for (size_t f = 0; f < FRAMEWORKS; f++)
-        for (int i = 0; i < lists[f].count && used < size; i++)
-            used += (size_t)snprintf(text + used, size - used, "%s%s %s", !i && used ? ", " : "",
-                                     i ? "" : frameworks[f], lists[f].words[i]);
+        for (int i = 0; i < lists[f].count; i++)
+            c_append(text, size, "%s%s %s", !i && *text ? ", " : "", i ? "" : frameworks[f],
+                     lists[f].words[i]);
 }
 
 static const char *level_text(int level) {

@@ -97,12 +97,12 @@ static trine_status finish(comm_request *r) {
 /* Sends to the same lane of another node. */
 static trine_status send(const job *j, const char *from, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_segment_send(j->comm, from, bytes, j->n->first[node] + j->lane, r);
+    return mpi_send_as(j->comm, from, bytes, j->n->first[node] + j->lane, TAG_SEGMENT, r);
 }
 
 static trine_status receive(const job *j, char *to, size_t bytes, int node, comm_request *r) {
     *r = (comm_request){.active = true, .comm = j->comm};
-    return mpi_segment_recv(j->comm, to, bytes, j->n->first[node] + j->lane, r);
+    return mpi_recv_as(j->comm, to, bytes, j->n->first[node] + j->lane, TAG_SEGMENT, r);
 }
 
 /* Starts to receive the earlier nodes' partial sum of a chunk. */

@@ -96,22 +96,15 @@ static trine_status nodes_all_gather_start(trine_comm *comm, void *dst, const vo
 }
 
 /* So does a reduction along the chain. One that sends to each rank directly is mpi's, and moves. */
-static trine_status nodes_all_reduce_start(trine_comm *comm, void *dst, const void *src,
-                                           size_t count, trine_dtype type, trine_reduction op,
-                                           comm_request *request) {
-    if (!nodes_chains(comm, true, count, type, op))
-        return mpi_transport.all_reduce_start(comm, dst, src, count, type, op, request);
+static trine_status nodes_reduction_start(trine_comm *comm, void *dst, const void *src,
+                                          size_t count, trine_dtype type, trine_reduction op,
+                                          comm_request *request) {
+    bool all = request->kind == TRINE_TALLY_ALL_REDUCE;
+    if (!nodes_chains(comm, all, count, type, op))
+        return (all ? mpi_transport.all_reduce_start
+                    : mpi_transport.reduce_scatter_start)(comm, dst, src, count, type, op, request);
     request->state = COMPLETE;
-    return nodes_all_reduce(comm, dst, src, count, type, op);
-}
-
-static trine_status nodes_reduce_scatter_start(trine_comm *comm, void *dst, const void *src,
-                                               size_t count, trine_dtype type, trine_reduction op,
-                                               comm_request *request) {
-    if (!nodes_chains(comm, false, count, type, op))
-        return mpi_transport.reduce_scatter_start(comm, dst, src, count, type, op, request);
-    request->state = COMPLETE;
-    return nodes_reduce_scatter(comm, dst, src, count, type, op);
+    return (all ? nodes_all_reduce : nodes_reduce_scatter)(comm, dst, src, count, type, op);
 }
 
 static trine_status nodes_wait(trine_comm *comm, comm_request *request) {
@@ -198,8 +191,8 @@ static comm_transport make_table(void) {
     t.name = "shm+mpi";
     t.all_reduce = nodes_all_reduce;
     t.reduce_scatter = nodes_reduce_scatter;
-    t.all_reduce_start = nodes_all_reduce_start;
-    t.reduce_scatter_start = nodes_reduce_scatter_start;
+    t.all_reduce_start = nodes_reduction_start;
+    t.reduce_scatter_start = nodes_reduction_start;
     t.all_gather_start = nodes_all_gather_start;
     t.wait = nodes_wait;
     t.destroy = nodes_destroy;

@@ -237,7 +237,7 @@ static trine_status reached_send_start(trine_comm *comm, const void *buf, size_t
     if (!request->device.direct)
         return staging_inner(comm)->send_start(comm, buf, bytes, peer, request);
     TRY(device_wait(comm->device_state->memory.dev));
-    return mpi_gpu_send(comm, buf, bytes, peer, request);
+    return mpi_send_as(comm, buf, bytes, peer, TAG_GPU, request);
 }
 
 /* The buffer's previous contents may still be in use. */
@@ -247,7 +247,7 @@ static trine_status reached_recv_start(trine_comm *comm, void *buf, size_t bytes
     if (!request->device.direct)
         return staging_inner(comm)->recv_start(comm, buf, bytes, peer, request);
     TRY(device_wait(comm->device_state->memory.dev));
-    return mpi_gpu_recv(comm, buf, bytes, peer, request);
+    return mpi_recv_as(comm, buf, bytes, peer, TAG_GPU, request);
 }
 
 static trine_status reached_wait(trine_comm *comm, comm_request *request) {
