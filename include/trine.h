@@ -8,10 +8,11 @@
  * every rank of group G must make the call, in the same order, with the same sizes; "not
  * collective" functions may be called by any rank alone. `count` is elements, `bytes` is bytes.
  * What a create function returns is owned by the caller and released by the matching destroy, which
- * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer is
- * TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment allows
- * it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or NULL for
- * NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. Nothing here is safe to call from two threads at once. */
+ * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer
+ * is TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment
+ * allows it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or
+ * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. Nothing here is safe to
+ * call from two threads at once. */
 #ifndef TRINE_H
 #define TRINE_H
 
@@ -51,8 +52,8 @@ typedef struct {
 } trine_rope_scaling;
 
 /* The transformer, by default GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
- * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. `family` decides which layers it
- * has, and so which of the later sizes are used (trine_model.h). */
+ * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. `family` decides which layers
+ * it has, and so which of the later sizes are used (trine_model.h). */
 typedef struct {
     const trine_family *family; /* NULL: trine_gpt2 */
     int num_layers;          /* L */
@@ -240,8 +241,8 @@ typedef struct {
     const char *load;  /* a checkpoint, a folder of them, a Hugging Face folder; "auto": the newest
                           committed one of `save`, if any; NULL: none, start at step 0 */
     bool load_weights_only; /* fine-tuning: start at step 0 with a new optimizer */
-    const char *pretrained; /* where `load` is "auto" and `save` has no checkpoint yet: what to load the weights of, so
-                               that the first start of a fine-tuning and each restart are one command; NULL: none */
+    const char *pretrained; /* where `load` is "auto" and `save` has no checkpoint yet: what to load the weights of,
+                               so that a fine-tuning's first start and restarts are one command; NULL: none */
     double max_minutes;     /* save and stop after this many minutes; 0: never */
 } trine_checkpoint;
 
@@ -379,9 +380,9 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out);
 
-/* Writes the order of each stage's work to `path`, replacing the file, in the CSV of torch.distributed.pipelining, which
- * trine_parallel.schedule_file reads (docs/schedules.md); a column is a unit of time if every action takes one. `ranks`
- * as in trine_dry_run. Errors: TRINE_EINVAL, TRINE_EIO, TRINE_ENOMEM. Not collective. */
+/* Writes the order of each stage's work to `path`, replacing the file, in the CSV of torch.distributed.pipelining,
+ * which trine_parallel.schedule_file reads (docs/schedules.md); a column is a unit of time if every action takes one.
+ * `ranks` as in trine_dry_run. Errors: TRINE_EINVAL, TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status trine_export_schedule(const trine_config *config, int ranks, const char *path);
 
 #ifdef __cplusplus

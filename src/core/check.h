@@ -39,10 +39,9 @@ struct stage_state; /* core/check_state.h */
 /* The rule of an instruction: what it requires of its stage, and what it changes. */
 typedef trine_status (*check_rule)(struct stage_state *s, const instr *i);
 
-/* `stages` has spec->stages programs; facts (spec->stages) may be NULL. An instruction without a rule (NULL) may run once
- * for each unit. run/compose.h has
- * it with the rules of all parts.
- * Errors: TRINE_EPROGRAM, the message names stage, position and instruction; TRINE_ENOMEM. Pure. */
+/* `stages` has spec->stages programs; facts (spec->stages) may be NULL. An instruction without a rule (NULL) may run
+ * once for each unit. run/compose.h has it with the rules of all parts. Errors: TRINE_EPROGRAM, the message names
+ * stage, position and instruction; TRINE_ENOMEM. Pure. */
 trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
                             check_facts *facts);
 

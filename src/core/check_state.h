@@ -1,10 +1,9 @@
 /* A stage's state during symbolic execution, for the checker and for the rules of instructions. core/machine advances
- * the stages; check.c compares the order of their messages; check_fields.c checks fields; what an instruction requires
- * and changes is a rule in the file of its part (state/part.h); check_state.c has what rules share, and what the end of
- * a program requires. A rule reads only its own stage.
- * Invariant: a rule that returns TRINE_OK has changed the state as the instruction changes the
- * buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and instruction.
- * Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
+ * the stages; check.c compares the order of their messages; check_fields.c checks fields; what an instruction
+ * requires and changes is a rule in the file of its part (state/part.h); check_state.c has what rules share, and what
+ * the end of a program requires. A rule reads only its own stage. Invariant: a rule that returns TRINE_OK has changed
+ * the state as the instruction changes the buffers; otherwise it has raised TRINE_EPROGRAM with stage, position and
+ * instruction. Cost: a few comparisons an instruction; a GATHER looks at every gather buffer. */
 #ifndef TRINE_CORE_CHECK_STATE_H
 #define TRINE_CORE_CHECK_STATE_H
 

@@ -10,8 +10,8 @@
  *   tensor  a named parameter inside a range, as this tp rank holds it
  *
  * Invariant: slices, and tensors that are not joined to the one before, start at multiples of FLAT_ALIGN elements;
- * the padding between them is zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which the memory plan lists.
- * Placements: PyTorch DTensor; stages: Rajbhandari et al., "ZeRO", SC 2020, section 5. */
+ * the padding between them is zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which
+ * the memory plan lists. Placements: PyTorch DTensor; stages: Rajbhandari et al., "ZeRO", SC 2020, section 5. */
 #ifndef TRINE_CORE_FLAT_H
 #define TRINE_CORE_FLAT_H
 

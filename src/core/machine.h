@@ -78,8 +78,8 @@ bool machine_all_ended(const machine *m);
 /* The stage that a stage waits for; *at (unless NULL): the position of what waits there, the instruction at which it
  * is, or a message that it has started before. -1: it need not wait. */
 int machine_awaited(const machine *m, int stage, int *at);
-/* A stage of a cycle of stages that wait for each other, or one that waits for a stage that has ended. Only where some
- * stage has not ended, and machine_run has returned TRINE_OK. */
+/* A stage of a cycle of stages that wait for each other, or one that waits for a stage that has ended. Only where
+ * some stage has not ended, and machine_run has returned TRINE_OK. */
 int machine_stuck(const machine *m);
 /* A message of an ended stage that its peer has not started; NULL: none. */
 const machine_pending *machine_unmatched(const machine *m, int stage);

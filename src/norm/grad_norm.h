@@ -7,11 +7,11 @@
 
 /* The memory of NORM in a rank's state. */
 typedef struct {
-    double *sums;              /* (1 + tensors of the stage), in device memory: the loss; then sums of squares, which are
-                                  scratch between NORMs */
+    double *sums;              /* (1 + tensors of the stage), in device memory: the loss; then sums of squares, which
+                                  are scratch between NORMs */
     double *read;              /* the same, in host memory */
     double *squares, *scratch; /* (units), (norm_scratch); in host memory */
-    double on_host[];          /* sums and read of a device that computes in host memory: these few numbers are no part of
+    double on_host[];          /* sums and read of a device that computes in host memory: these few numbers are not in
                                   the memory plan */
 } norm_memory;
 const norm_memory *norm_memory_of(const rank_state *h);

@@ -18,9 +18,9 @@
 
 #include "state/step.h"
 
-/* Sets the spec's chunks, their stages and parallel.split_backward as its schedule asks, with `virtual` chunks per stage (0: as
- * few as the schedule has), or as the schedule file says, for whose stages and micro-batches the spec must be;
- * spec->orders is then owned by the caller. Errors: TRINE_EINVAL; those of reading the file. */
+/* Sets the spec's chunks, their stages and parallel.split_backward as its schedule asks, with `virtual` chunks per
+ * stage (0: as few as the schedule has), or as the schedule file says, for whose stages and micro-batches the spec
+ * must be; spec->orders is then owned by the caller. Errors: TRINE_EINVAL; those of reading the file. */
 trine_status pp_place_chunks(program_spec *spec, int virtual);
 trine_status pp_place_file(program_spec *spec, int virtual, const char *path);
 /* Frees the orders of a file. */
@@ -42,10 +42,11 @@ trine_status pp_split_by_hand(program_spec *spec, const char *text);
 trine_status pp_slots(const program_spec *s, int stage, int *slots);
 
 /* Pass: appends the stage's LOAD, FORWARD and backward instructions in the order of the spec's schedule. With
- * spec->parallel.split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it; where the
- * schedule has both in one action, the BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT, so that the gradient
- * for the previous stage is sent before them. The bits are those of BACKWARD. Qi et al., "Zero bubble pipeline
- * parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors: TRINE_ENOMEM. */
+ * spec->parallel.split_backward, BACKWARD_INPUT and BACKWARD_WEIGHT replace the BACKWARD of units that allow it;
+ * where the schedule has both in one action, the BACKWARD_WEIGHTs follow the chunk's last BACKWARD_INPUT, so that the
+ * gradient for the previous stage is sent before them. The bits are those of BACKWARD. Qi et al., "Zero bubble
+ * pipeline parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors:
+ * TRINE_ENOMEM. */
 trine_status pp_order(program *p);
 
 /* Pass over all stages, for ONE_QUEUE: moves and groups messages until one queue for each stage suffices. Two stages
@@ -59,12 +60,12 @@ trine_status pp_buffers(program *stages);
 
 #define PP_TIE_CHUNK ((size_t)1 << 18) /* elements that TIE exchanges at a time */
 
-/* The pipeline bubble by the schedule's formula, the fraction of a step that a stage waits if all stages cost the same; NAN: there is
- * no formula for the schedule, for this shape, or for where its weight gradients stand. Pure. */
+/* The pipeline bubble by the schedule's formula, the fraction of a step that a stage waits if all stages cost the
+ * same; NAN: there is no formula for the schedule, for this shape, or for where its weight gradients stand. Pure. */
 double pp_bubble(const program_spec *s);
 
-/* The fraction of a step that stages wait in a simulation (pp/simulate.h) with the costs of pp_unit_cost; NAN when out
- * of memory. Pure. */
+/* The fraction of a step that stages wait in a simulation (pp/simulate.h) with the costs of pp_unit_cost; NAN when
+ * out of memory. Pure. */
 double pp_idle(const program *stages);
 
 /* Draws the timeline of a step, one line per stage, from all stages' legal programs: a stage's forward pass of a

@@ -10,13 +10,14 @@ struct step_run; /* state/step.h */
 
 /* Every member but `run` may be NULL. */
 typedef struct instr_part {
-    /* Inserts the instruction into a stage's program, by the spec and the stage alone, so that all ranks of a stage have
-     * one program; NULL: another pass does. Errors: TRINE_ENOMEM. */
+    /* Inserts the instruction into a stage's program, by the spec and the stage alone, so that all ranks of a stage
+     * have one program; NULL: another pass does. Errors: TRINE_ENOMEM. */
     trine_status (*pass)(program *p);
     /* What must have happened before, and what it changes (core/check_state.h); NULL: it runs once for each unit. */
     check_rule check;
-    /* Memory of its own, which is own[its kind] of the rank state. `take` declares or takes buffers, and sets own to one;
-     * if several are needed, own is a record of as many bytes, zeroed and no part of the memory plan, which take fills. */
+    /* Memory of its own, which is own[its kind] of the rank state. `take` declares or takes buffers, and sets own to
+     * one; if several are needed, own is a record of as many bytes, zeroed and no part of the memory plan, which take
+     * fills. */
     size_t (*record)(const rank_state *h);
     void (*take)(rank_state *h, arena *a);
     /* Runs it on this rank; its operands are ready. */

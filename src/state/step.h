@@ -1,5 +1,6 @@
 /* The execution context of a step's instructions: rank state, groups, device, and a scoreboard of pending
- * communication per buffer. The functions that run an instruction are in its part (state/part.h); run/exec.c calls them.
+ * communication per buffer. The functions that run an instruction are in its part (state/part.h); run/exec.c calls
+ * them.
  *
  * Messages, gathers and reductions are only started; step_wait completes those that conflict with an instruction's
  * operands (program_operands, operand_conflicts). The checker's machine (core/machine.h) waits by the same rules, so

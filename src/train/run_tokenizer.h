@@ -1,5 +1,5 @@
-/* The tokenizer of a run: what its model, its token files and its checkpoints have in common. World rank 0 alone reads and
- * compares it, since all ranks have the same model and data; on other ranks it stays {0}. */
+/* The tokenizer of a run: what its model, its token files and its checkpoints have in common. World rank 0 alone
+ * reads and compares it, since all ranks have the same model and data; on other ranks it stays {0}. */
 #ifndef TRINE_TRAIN_RUN_TOKENIZER_H
 #define TRINE_TRAIN_RUN_TOKENIZER_H
 
@@ -24,13 +24,13 @@ typedef struct {
     const blend *train, *val;   /* val NULL: no validation */
 } run_tokenizer_fit;
 
-/* Reads the tokenizer that the configuration names, if any, and the hash in the token files. Errors: TRINE_EINVAL when the
- * model's vocabulary is too small for it, or when token files are another tokenizer's; those of tokenizer_files_read and
- * tokenizer_open. run_tokenizer_free frees *r in any case. Not collective. */
+/* Reads the tokenizer that the configuration names, if any, and the hash in the token files. Errors: TRINE_EINVAL
+ * when the model's vocabulary is too small for it, or when token files are another tokenizer's; those of
+ * tokenizer_files_read and tokenizer_open. run_tokenizer_free frees *r in any case. Not collective. */
 trine_status run_tokenizer_begin(run_tokenizer *r, const run_tokenizer_fit *fit);
 
-/* The same for the folder that weights are loaded from: its tokenizer is the run's, unless the configuration names one. A run
- * that is resumed (not weights_only) must have the tokenizer it had. One that Trine cannot read
+/* The same for the folder that weights are loaded from: its tokenizer is the run's, unless the configuration names
+ * one. A run that is resumed (not weights_only) must have the tokenizer it had. One that Trine cannot read
  * (TRINE_EUNSUPPORTED) is carried unread. Errors: as above; TRINE_EINVAL for another tokenizer. Not collective. */
 trine_status run_tokenizer_load(run_tokenizer *r, const run_tokenizer_fit *fit,
                                 const ckpt_source *source, bool weights_only);

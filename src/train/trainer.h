@@ -70,7 +70,8 @@ struct trine_trainer {
     char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */
 };
 
-/* Copies the strings of t->config, since the trainer may outlive the caller's. Errors: TRINE_ENOMEM. Not collective. */
+/* Copies the strings of t->config, since the trainer may outlive the caller's. Errors: TRINE_ENOMEM. Not
+ * collective. */
 trine_status trainer_own_strings(trine_trainer *t);
 
 /* What the run's tokenizer must fit; borrowed from the trainer. */

@@ -432,7 +432,7 @@ static double json_sum(const cJSON *array, const char *name) {
     return sum;
 }
 
-static double json_number(const cJSON *o, const char *name) {
+static double number_of(const cJSON *o, const char *name) {
     const cJSON *n = cJSON_GetObjectItem(o, name);
     if (!n) fail_msg("no \"%s\"", name);
     return n->valuedouble;
@@ -446,24 +446,24 @@ static void check_json(const char *path, const trine_trainer *t) {
     assert_non_null(fgets(line, sizeof line, in));
     cJSON *root = cJSON_Parse(line);
     assert_non_null(root);
-    double seconds = json_number(root, "seconds");
-    assert_true(json_number(root, "first_step") == SKIP + 1);
-    assert_true(json_number(root, "last_step") == STEPS);
-    assert_true(json_number(root, "utilisation") > 0);
+    double seconds = number_of(root, "seconds");
+    assert_true(number_of(root, "first_step") == SKIP + 1);
+    assert_true(number_of(root, "last_step") == STEPS);
+    assert_true(number_of(root, "utilisation") > 0);
     near(json_sum(cJSON_GetObjectItem(root, "instructions"), "seconds") +
-             json_number(root, "interpreter_seconds"),
+             number_of(root, "interpreter_seconds"),
          seconds, "instructions of the JSON");
     const cJSON *messages = cJSON_GetObjectItem(root, "messages"), *rank;
     double rows = json_sum(cJSON_GetObjectItem(root, "operators"), "seconds");
     if (ranks > 1) rows += json_sum(messages, "seconds");
-    near(rows + json_number(root, "rest_seconds"), seconds, "operators of the JSON");
+    near(rows + number_of(root, "rest_seconds"), seconds, "operators of the JSON");
     cJSON_ArrayForEach(rank, cJSON_GetObjectItem(root, "ranks")) {
         trine_coord at = trine_layout_coord(t->config.parallel.layout, index);
-        assert_true(json_number(rank, "rank") == index++ && json_number(rank, "tp") == at.tp);
-        near(json_number(rank, "waiting") + json_number(rank, "computing") +
-                 json_number(rank, "communicating") + json_number(rank, "other"),
-             json_number(rank, "seconds"), "the parts of a rank");
-        assert_true(json_number(rank, "matmul_limit") > 0 && json_number(rank, "triad_limit") > 0);
+        assert_true(number_of(rank, "rank") == index++ && number_of(rank, "tp") == at.tp);
+        near(number_of(rank, "waiting") + number_of(rank, "computing") +
+                 number_of(rank, "communicating") + number_of(rank, "other"),
+             number_of(rank, "seconds"), "the parts of a rank");
+        assert_true(number_of(rank, "matmul_limit") > 0 && number_of(rank, "triad_limit") > 0);
     }
     assert_int_equal(index, ranks);
     assert_null(fgets(line, sizeof line, in));

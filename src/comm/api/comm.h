@@ -60,8 +60,8 @@ trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dt
 /* As trine_all_gather, but returns immediately; completed by comm_wait. Collective over: comm. */
 trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t count,
                                    trine_dtype type, comm_request *request);
-/* As trine_all_reduce and trine_reduce_scatter, bit for bit, but return immediately; completed by comm_wait. Until then
- * src must not change and dst belongs to the transport. The group's other calls, started or blocking, may come
+/* As trine_all_reduce and trine_reduce_scatter, bit for bit, but return immediately; completed by comm_wait. Until
+ * then src must not change and dst belongs to the transport. The group's other calls, started or blocking, may come
  * before the wait. A wait depends only on the peers having started the call; calls of different groups must be
  * started in an order that would not deadlock if they blocked. Collective over: comm. */
 trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count, trine_dtype type,
@@ -170,8 +170,8 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 bool comm_may_share(trine_transport choice);
 /* Bytes that a world's communicators hold for the addends of ordered additions. Pure. */
 size_t comm_scratch_bytes(int world_size);
-/* Bytes for the addends of started reductions, if no group but the world's own and group node is larger than group_size;
- * larger groups reduce in smaller chunks, of at least one element. Pure. */
+/* Bytes for the addends of started reductions, if no group but the world's own and group node is larger than
+ * group_size; larger groups reduce in smaller chunks, of at least one element. Pure. */
 size_t comm_arrival_bytes(int world_size, int group_size);
 /* Bytes of transport memory of the rank at `coord` (for the memory plan): both of these and, with shm, its control
  * memory if all ranks share one node; with more nodes it is less. Pure. */
@@ -210,8 +210,8 @@ void comm_clock_stop(comm_clock *clock);
 comm_time comm_clock_time(const comm_clock *clock, trine_group group, trine_tally_kind kind);
 /* Total over all groups and kinds, also while running. */
 uint64_t comm_clock_ns(const comm_clock *clock);
-/* Of started reductions: the time that this rank spent outside of all calls while one was in progress (comm_reducing),
- * and the time in comm_wait for one. */
+/* Of started reductions: the time that this rank spent outside of all calls while one was in progress
+ * (comm_reducing), and the time in comm_wait for one. */
 typedef struct {
     uint64_t hidden_ns, waited_ns;
 } comm_overlap;

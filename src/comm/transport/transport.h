@@ -6,10 +6,9 @@
  * stack.c selects the tables of a group.
  * Invariant: api/calls.c has checked every argument, and has added the call to the group's chain (watch/match.h): a
  * transport compares the chains before it uses another rank's data, because a program may make different calls on
- * different ranks. Calls of no elements are barriers. Between two flushes at most one message is posted to each peer and at most one from each
- * peer.
- * Cost: one indirect call. Nothing here allocates after creation, except MPI's own requests and the datatypes of
- * messages above the message limit. */
+ * different ranks. Calls of no elements are barriers. Between two flushes at most one message is posted to each peer
+ * and at most one from each peer. Cost: one indirect call. Nothing here allocates after creation, except MPI's own
+ * requests and the datatypes of messages above the message limit. */
 #ifndef TRINE_COMM_TRANSPORT_TRANSPORT_H
 #define TRINE_COMM_TRANSPORT_TRANSPORT_H
 

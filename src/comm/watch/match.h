@@ -1,7 +1,7 @@
 /* Whether the ranks of a group make the same calls. Every collective has a signature, one word of its kind, count,
  * type, operation and root, and every rank keeps a hash of all signatures so far, the chain of its calls. A transport
- * sends the chain with what it sends anyway: shm adds it to the counter of arrivals, mpi matches messages by it. Ranks
- * whose calls differ so find different chains, or wait for a message that never matches. Then they exchange the
+ * sends the chain with what it sends anyway: shm adds it to the counter of arrivals, mpi matches messages by it.
+ * Ranks whose calls differ so find different chains, or wait for a message that never matches. Then they exchange the
  * signatures that they have kept, on the watchdog's communicator, and every rank of the group has the first two that
  * differ for its error.
  *
@@ -14,7 +14,8 @@
 
 #include "comm/group/group.h"
 
-/* Seconds after which a waiting rank shows its calls to its neighbours in the group, or to the sender of its message. */
+/* Seconds after which a waiting rank shows its calls to its neighbours in the group, or to the sender of its
+ * message. */
 #define MATCH_PATIENCE 0.05
 #define MATCH_LOOKS    32
 /* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^16. */
@@ -29,8 +30,8 @@ trine_status match_refuse(const trine_comm *comm);
 static inline trine_status match_usable(const trine_comm *comm) {
     return comm->trail->found.known ? match_refuse(comm) : TRINE_OK;
 }
-/* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. The second is for
- * the wait for a message. */
+/* To be called in a wait of `waited` seconds: TRINE_EAUDIT if a difference has been found by any rank. The second is
+ * for the wait for a message. */
 trine_status match_wait(trine_comm *comm, double waited);
 trine_status match_wait_message(trine_comm *comm, const comm_request *r, double waited);
 

@@ -17,8 +17,8 @@ enum { STARTED_NOT, STARTED_UNKNOWN, STARTED_TRANSPORT, STARTED_MESSAGES, STARTE
 /* The list's memory, empty. *world->started is owned by the world. Errors: TRINE_ENOMEM. Not collective. */
 trine_status started_create(trine_world *world);
 void started_destroy(trine_world *world);
-/* The memory where addends arrive, for groups of up to group_size ranks; see comm_arrival_bytes. No reduction may be in
- * progress. Errors: TRINE_ENOMEM. Not collective, but all ranks need the same size, or their chunks differ. */
+/* The memory where addends arrive, for groups of up to group_size ranks; see comm_arrival_bytes. No reduction may be
+ * in progress. Errors: TRINE_ENOMEM. Not collective, but all ranks need the same size, or their chunks differ. */
 trine_status started_size(trine_world *world, int group_size);
 
 /* Sets the request's buffers and appends it; kind, op, type and count are those of calls.c. */

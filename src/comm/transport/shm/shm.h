@@ -34,8 +34,8 @@
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters in shared memory need lock-free atomics");
 
-/* The low half counts, modulo 2^32. Arrivals use the high half, too: each rank adds the high half of its chain of calls
- * (watch/match.h), so that the word has the expected value exactly if all ranks make the same calls. */
+/* The low half counts, modulo 2^32. Arrivals use the high half, too: each rank adds the high half of its chain of
+ * calls (watch/match.h), so that the word has the expected value exactly if all ranks make the same calls. */
 typedef _Atomic uint64_t shm_counter;
 
 /* The place of a buffer: its window and offset, the same for all ranks of the node. */
