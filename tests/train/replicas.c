@@ -52,7 +52,7 @@ static void over_the_tie(void **state) {
     (void)state;
     for (int zero = 0; zero < 4; zero++) {
         trine_trainer *t = trained((trine_layout){.dp = 1, .tp = 1, .pp = 2}, (trine_zero)zero);
-        const held_unit *u = &t->held.units[t->held.first == 0 ? 0 : t->held.count - 1];
+        const held_unit *u = &t->held.units[t->held.units[0].unit == 0 ? 0 : t->held.count - 1];
         flip(u, 0, 0);
         REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "wte.weight");
         trine_trainer_destroy(&t);
