@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
@@ -224,11 +223,10 @@ static void many_at_once_in(void) {
     leave(&mesh);
 }
 
-/* A send that found the outbox full has not been posted yet when an entry becomes free: a send that
- * is started then goes after it. */
+/* A send that found the outbox full has not been posted yet when its entries are free (MPI's barrier, in which the
+ * library posts nothing, says that they are): a send that is started then goes after it. */
 static void turns_are_kept_in(void) {
     enum { FEW = 4, FIRST = 20000, SECOND = 30000 };
-    const struct timespec nap = {.tv_nsec = 30000000};
     trine_mesh *mesh;
     trine_comm *comm = setup_comm(&mesh);
     int32_t *x = take_buffer(0, (FIRST + SECOND) * sizeof *x), few[FEW];
@@ -237,17 +235,19 @@ static void turns_are_kept_in(void) {
     if (trine_comm_rank(comm) == 0) {
         for (int m = 0; m < FEW; m++) OK(comm_send_start(comm, &x[m], 1, TRINE_I32, 1, &sent[m]));
         OK(comm_send_start(comm, x, FIRST, TRINE_I32, 1, &sent[FEW]));
-        nanosleep(&nap, NULL);
+        MPI_Barrier(MPI_COMM_WORLD);
         OK(comm_send_start(comm, x + FIRST, SECOND, TRINE_I32, 1, &sent[FEW + 1]));
         for (int m = 0; m < FEW + 2; m++) OK(comm_wait(&sent[m]));
     }
     if (trine_comm_rank(comm) == 1) {
         for (int m = 0; m < FEW; m++) OK(trine_recv(comm, &few[m], 1, TRINE_I32, 0));
+        MPI_Barrier(MPI_COMM_WORLD);
         OK(trine_recv(comm, x, FIRST, TRINE_I32, 0));
         OK(trine_recv(comm, x + FIRST, SECOND, TRINE_I32, 0));
         for (int m = 0; m < FEW; m++) assert_int_equal(few[m], m);
         for (int i = 0; i < FIRST + SECOND; i++) assert_int_equal(x[i], i);
     }
+    if (trine_comm_rank(comm) > 1) MPI_Barrier(MPI_COMM_WORLD);
     give_back(x);
     trine_mesh_destroy(&mesh);
 }
