@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
