@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 timeout=900 */
 /* The memory plan equals the formula to the byte, for every rank of many layouts x ZeRO 0-3 x
  * schedules x tied and untied x gather buffers, and for GPT-2 124M. tests/zero/bytes.c compares the plan with what
  * is allocated. */
