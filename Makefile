@@ -89,6 +89,9 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
 HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+# Tests use internals, so libtrine.so, which exports only trine_*, is not enough; each with a copy of the archive would
+# take 2 GB.
+TESTED   := $(BUILD)/tests/libtrine_tested.so
 # A file of bench/ with a header is shared by the programs, one without is a program.
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
@@ -136,7 +139,12 @@ $(LIB): $(OBJ)
 	$(call line,AR,$@)
 	$(Q)ar rcs $@ $^
 
-# The shared library exports only trine_*; tests use internals and link the archive.
+$(TESTED): $(OBJ)
+	@mkdir -p $(@D)
+	$(call line,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -o $@ $(OBJ) $(LIBS) $(SAN)
+
+# The shared library exports only trine_*.
 $(SHARED): $(OBJ) tools/libtrine.map
 	$(call line,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
@@ -155,16 +163,19 @@ $(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(COMPILE) -Itests -c $< -o $@
 
-$(BUILD)/tests/%: tests/%.c $(HARNESS) $(LIB)
+# Found beside the program's folder wherever the build is.
+LINK_TESTED = $(TESTED) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
+
+$(BUILD)/tests/%: tests/%.c $(HARNESS) $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LIB) -lcmocka $(LIBS)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LINK_TESTED)
 
 # The only tests that use files of bench/.
-$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(LIB)
+$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LIB) -lcmocka $(LIBS)
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LINK_TESTED)
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -260,10 +271,10 @@ $(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) emu/libnccl_emu.map
 # Tests may open the object; those of the emulation itself are linked with it and with kernels.
 $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
 
-$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(LIB)
+$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Iemu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LIB) -lcmocka $(LIBS) -lstdc++
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Iemu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LINK_TESTED) -lstdc++
 
 # ---- Checking ------------------------------------------------------------------------------------
 

@@ -39,7 +39,11 @@ wrapper() {
     # itself the last one removes it, even while another job is starting. Scripts run in parallel.
     mkdir "${file%.t}.tmp"
     printf 'export OMPI_MCA_orte_tmpdir_base="%s"\n' "$(realpath "${file%.t}.tmp")" >>"$file"
-    printf 'exec timeout -k 10 %s %s\n' "$seconds" "$*" >>"$file"
+    # The time of the test's own processes: where tests run beside each other prove gives a test the time of others.
+    {
+        printf 'timeout -k 10 %s %s\nstatus=$?\n' "$seconds" "$*"
+        printf 'times >%s.times\nsed -n "2s/^/# CPU time: /p" %s.times\nexit $status\n' "${file%.t}" "${file%.t}"
+    } >>"$file"
     chmod +x "$file"
     echo "$file"
 }
