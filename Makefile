@@ -32,11 +32,19 @@
 # an instruction set gets a message.
 # All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
 # compiler may be an untested one. SAN="-fsanitize=address,undefined" adds sanitizers.
-# A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands.
+# A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands. It uses all cores, unless
+# -j or MAKEFLAGS says otherwise, and ccache where it is installed (CCACHE= switches it off).
 BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
 WERROR ?=
+
+# All cores. A -j of the command line overrides this; one in the environment's MAKEFLAGS, a parent's above all, does not.
+# (Until make 4.3 neither shows in $(MAKEFLAGS) here.) make clean all must not do both at once.
+given_flags := $(MAKEFLAGS) $(shell echo "$$MAKEFLAGS")
+ifeq ($(filter -j% --jobs% --jobserver%,$(given_flags))$(filter clean uninstall,$(MAKECMDGOALS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 # The compiler is the user's. MPI's flags are queried from its wrapper, once and only when something is compiled:
 # on a fresh machine the wrapper is not installed yet when this file is read. (Open MPI has --showme, MPICH
@@ -72,7 +80,11 @@ PCRE2_CFLAGS := -isystem $(PCRE2)/include
 PCRE2_LIBS   := -L$(PCRE2_DIR) -Wl,-rpath,$(PCRE2_DIR)
 endif
 LIBS        = -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
-COMPILE     = $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
+# ccache works on single files, so programs are compiled and linked in two steps.
+ifeq ($(origin CCACHE),undefined)
+CCACHE     := $(if $(findstring ccache,$(CC)),,$(shell command -v ccache))
+endif
+COMPILE     = $(CCACHE) $(CC) $(ALL_CFLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 
 VERSION  := $(shell sed -n 's/.*define TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
@@ -88,6 +100,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 # tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/*/*.c))
+TEST_OBJ := $(TESTS:%=%.o)
 HARNESS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 # Tests use internals, so libtrine.so, which exports only trine_*, is not enough; each with a copy of the archive would
 # take 2 GB.
@@ -96,9 +109,10 @@ TESTED   := $(BUILD)/tests/libtrine_tested.so
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
+.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
-all: $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) cuda
+PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
+all: $(PRODUCTS) cuda
 tests: $(TESTS) benches
 benches: $(BENCHES)
 
@@ -158,24 +172,22 @@ $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
-$(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
+$(HARNESS) $(TEST_OBJ): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call line,CC,$<)
-	$(Q)$(COMPILE) -Itests -c $< -o $@
+	$(Q)$(COMPILE) $(if $(findstring /,$*),$(MPI_CFLAGS) $(TEST_INCLUDES)) -Itests -c $< -o $@
 
-# Found beside the program's folder wherever the build is.
+# Found beside the program's folder, wherever the build is.
 LINK_TESTED = $(TESTED) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
+$(TESTS): %: %.o $(HARNESS) $(TESTED)
+	$(call line,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(filter %.o,$^) -o $@ $(LINK_TESTED) $(TEST_LIBS)
 
-$(BUILD)/tests/%: tests/%.c $(HARNESS) $(TESTED)
-	@mkdir -p $(@D)
-	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LINK_TESTED)
-
-# The only tests that use files of bench/.
-$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(TESTED)
-	@mkdir -p $(@D)
-	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LINK_TESTED)
+# The only tests that use files of bench/, and those that are linked with the emulated GPU and with kernels.
+$(BUILD)/tests/bench/%: TEST_INCLUDES = -Ibench
+$(filter $(BUILD)/tests/bench/%,$(TESTS)): $(BENCH_PARTS)
+$(BUILD)/tests/emu/%: TEST_INCLUDES = -Iemu
+$(BUILD)/tests/emu/%: TEST_LIBS = -lstdc++
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -232,7 +244,7 @@ EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-tra
 # Not -O3: unrolled kernels with a check at every access take minutes to compile, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
                $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
-EMU_COMPILE  = $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
+EMU_COMPILE  = $(CCACHE) $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
 EMU_NCCL    := $(BUILD)/emu/libnccl_emu.so
 EMU_OBJ     := $(patsubst emu/%.cc,$(BUILD)/emu/%.o,$(wildcard emu/*.cc))
@@ -268,23 +280,25 @@ $(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) emu/libnccl_emu.map
 	$(call line,LD,$@)
 	$(Q)$(EMU_SHARED) -Wl,--version-script=emu/libnccl_emu.map -o $@ $(filter %.o %.so,$^) $(MPI_LIBS) $(SAN)
 
-# Tests may open the object; those of the emulation itself are linked with it and with kernels.
+# Tests may open the object.
 $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
-
-$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(TESTED)
-	@mkdir -p $(@D)
-	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Iemu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LINK_TESTED) -lstdc++
+$(filter $(BUILD)/tests/emu/%,$(TESTS)): $(EMU_OBJ) $(EMU_KERNELS)
 
 # ---- Checking ------------------------------------------------------------------------------------
+
+# make compile FILES="src/base/rng.c tests/tp/linear.c": their objects only.
+of_source = $(1:src/%=$(BUILD)/obj/%.o) $(1:src/%=$(BUILD)/obj/%.%.o) $(1:src/%=$(BUILD)/emu/%.o) $(1:tests/%=$(BUILD)/tests/%.o)
+compile: $(filter $(foreach f,$(basename $(FILES)),$(call of_source,$f)),$(OBJ) $(EMU_CUDA) $(TEST_OBJ) $(HARNESS))
 
 layers: $(OBJ)
 	@tools/layers.sh . $(BUILD)
 
 # These install packages first, and then read this file again: see MPI_CFLAGS.
+# The CUDA object takes minutes and is tested where there is a GPU, or by CUDA=1.
+GPU := $(wildcard /proc/driver/nvidia/gpus/* /dev/nvidia0 /dev/dxg)
 check check-full:
 	@tools/deps.sh build test $(if $(filter check-full,$@),full)
-	@$(MAKE) --no-print-directory all tests layers
+	@$(MAKE) --no-print-directory $(PRODUCTS) tests layers $(if $(or $(GPU),$(DEVICE),$(filter 1,$(CUDA))),cuda)
 	$(if $(filter check-full,$@),tests/full.sh $(BUILD) $(PART),$(ON_DEVICE) tests/run.sh $(BUILD) $(or $(WHICH),all))
 
 # make check DEVICE=cuda: the tests that use a GPU, with the object that nvcc built.
@@ -300,10 +314,10 @@ check-alone: tests
 # Comparisons with other programs, which PyPI has.
 check-outside:
 	@tools/deps.sh build test $(if $(TRINE_PYTHON),,outside)
-	@$(MAKE) --no-print-directory all $(BUILD)/tests/ckpt/logits_driver $(BUILD)/tests/tokenizer/driver
+	@$(MAKE) --no-print-directory $(PRODUCTS) $(BUILD)/tests/ckpt/logits_driver $(BUILD)/tests/tokenizer/driver
 	@tests/outside/run.sh $(BUILD)
 
-test: all benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
+test: $(PRODUCTS) benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 
 # Mutation tests: can the tests fail?
@@ -364,10 +378,11 @@ deps:
 	@tools/deps.sh build test demo
 
 DEMOS := smollm2
+DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-tokens)
 demo:
 	$(if $(filter-out $(DEMOS),$(MODEL)),$(error make demo: MODEL is $(DEMOS), or empty))
 	@tools/deps.sh build demo $(if $(MODEL),$(if $(TRINE_PYTHON),,outside))
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(if $(MODEL),$(PRODUCTS),$(DEMO_USES))
 	@BUILD=$(BUILD) tools/corpus.sh
 	@BUILD=$(BUILD) tools/demo$(if $(MODEL),_$(MODEL)).sh
 
@@ -438,6 +453,6 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TESTS) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
+-include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TEST_OBJ) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
     $(PROGRAMS:%=$(AS_INSTALLED)/%) \
     $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))

@@ -85,9 +85,11 @@ nothing_left() {
 
 # The outer make's variables (CC, SAN, ...) are passed in MAKEFLAGS: nothing is built again.
 make_install() {
-    make BUILD="$BUILD" DESTDIR="$dir" PREFIX=/usr "$@"
+    make $no_cuda BUILD="$BUILD" DESTDIR="$dir" PREFIX=/usr "$@"
 }
 
+no_cuda=
+[ -e "$BUILD/libtrine_cuda.so" ] || no_cuda=CUDA=0
 check "make install" make_install install
 check "a program with the shared library" shared
 check "a program with the archive" archive
@@ -188,7 +190,7 @@ check "no files are left" nothing_left
 # ---- Other directories ----
 
 elsewhere() {
-    make BUILD="$BUILD" prefix="$dir/opt" libdir="$dir/opt/a/b" bindir="$dir/opt/programs" mandir="$dir/opt/manual" \
+    make $no_cuda BUILD="$BUILD" prefix="$dir/opt" libdir="$dir/opt/a/b" bindir="$dir/opt/programs" mandir="$dir/opt/manual" \
         includedir="$dir/opt/headers" "$@"
 }
 placed() {
