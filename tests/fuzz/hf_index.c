@@ -42,6 +42,7 @@ static void make_folder(void) {
 /* Invariants that readers of the files rely on. */
 static void check_source(const ckpt_source *source) {
     fuzz_demand(source->file_count >= 1 && source->file_count <= 2);
+    if (source->file_count == 2) fuzz_demand(strcmp(source->files[0].path, source->files[1].path));
     for (int i = 0; i < source->file_count; i++) {
         const st_file *f = &source->files[i];
         bool first = strcmp(f->path + strlen(folder), "/a") == 0;

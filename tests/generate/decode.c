@@ -393,6 +393,15 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
     /* Without a new token the same token is sampled again. */
     OK(trine_generator_next(g, NULL, 0, &greedy, &cut));
     assert_int_equal(cut, want);
+    /* Also where the logits of the last row went to the caller. */
+    float rows[3 * V];
+    trine_generator_reset(g);
+    OK(trine_generator_logits(g, ids, 3, rows));
+    want = 0;
+    for (int v = 1; v < V; v++)
+        if (rows[2 * V + v] > rows[2 * V + want]) want = v;
+    OK(trine_generator_next(g, NULL, 0, &greedy, &cut));
+    assert_int_equal(cut, want);
     trine_generator_destroy(&g);
 }
 

@@ -43,21 +43,27 @@ static void top_k_keeps_the_k_largest(void **state) {
 
 /* Probabilities at temperature 1, the largest first: three of 0.2145, then 0.1301, 0.0789, 0.0479, ... The set reaches
  * p with the token that makes the sum p or more; equal logits are kept lowest id first. */
-static void top_p_keeps_the_smallest_set_that_reaches_it(void **state) {
-    (void)state;
+static void check_nucleus(double temperature) {
     static const int32_t order[] = {2, 3, 8, 9, 5, 0, 7, 10, 1, 6, 4};
     double p[V], total = 0, sum = 0;
-    for (int i = 0; i < V; i++) total += p[i] = exp((double)logits[order[i]]);
+    for (int i = 0; i < V; i++) total += p[i] = exp((double)logits[order[i]] / temperature);
     for (int kept = 1; kept <= 10; kept++) {
         sum += p[kept - 1] / total;
         int seen[V] = {0};
         /* Halfway into the last token that is kept. */
-        trine_sampling s = {.temperature = 1.0, .seed = 3};
+        trine_sampling s = {.temperature = temperature, .seed = 3};
         s.top_p = sum - p[kept - 1] / total / 2;
         for (uint64_t place = 0; place < 4000; place++) seen[token_at(&s, place)]++;
         for (int i = 0; i < V; i++) assert_int_equal(seen[order[i]] > 0, i < kept);
         assert_true(seen[2] > 300);
     }
+}
+
+/* Of the tempered distribution: the temperature comes before top-p. */
+static void top_p_keeps_the_smallest_set_that_reaches_it(void **state) {
+    (void)state;
+    check_nucleus(1.0);
+    check_nucleus(2.0);
 }
 
 /* Top-k comes first: of two tokens with equal logits one half is the first, though it is a fifth of all. */

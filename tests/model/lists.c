@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "model/families.h"
+#include "model/family.h"
 #include "model/gpt.h"
 
 static const gpt_shape shape = {.B = 2,
@@ -272,6 +273,18 @@ static void a_name_belongs_to_one_family(void **state) {
     assert_true(gpt_tensor(&m, 6).transposed);
 }
 
+/* A checkpoint has the text of its family; the program's lists may have changed since. */
+static void a_text_is_that_of_the_layers(void **state) {
+    (void)state;
+    const trine_family *found = NULL;
+    char text[FAMILY_TEXT];
+    OK(family_of_text(&found, family_text(&trine_llama, text)));
+    assert_ptr_equal(found, &trine_llama);
+    char *digit = &text[strlen(text) - 1];
+    *digit = *digit == '0' ? '1' : '0';
+    REFUSED(family_of_text(&found, text), TRINE_EINVAL, "family \"llama\"");
+}
+
 /* The block has one norm less than GPT-2's and is otherwise the same size. */
 static void counts_follow_the_list(void **state) {
     (void)state;
@@ -291,6 +304,7 @@ int main(void) {
         cmocka_unit_test(gradients_of_two_readers_are_added),
         cmocka_unit_test(what_is_run_again),
         cmocka_unit_test(a_name_belongs_to_one_family),
+        cmocka_unit_test(a_text_is_that_of_the_layers),
         cmocka_unit_test(counts_follow_the_list),
     };
     return HARNESS_RUN_ALONE(tests);

@@ -294,6 +294,36 @@ static void ids_have_the_text_of_tokenizers(void **state) {
     walk("decode", 400, check_text);
 }
 
+/* The vocabularies of the file have no token with the mark of a word's begin. */
+static void marks_become_spaces_but_for_the_first(void **state) {
+    (void)state;
+    static const char *const texts_of[][2] = {
+        {"always", "a bc  a"}, {"first", "a bc  a"}, {"never", " a bc  a"}};
+    static const int32_t ids[] = {0, 1, 2, 3, 0};
+    for (size_t n = 0; n < sizeof texts_of / sizeof *texts_of; n++) {
+        char json[400], got[100] = "";
+        const char *text;
+        tokenizer *t;
+        decoder *d;
+        size_t bytes;
+        snprintf(json, sizeof json,
+                 "{\"decoder\": {\"type\": \"Metaspace\", \"replacement\": \"_\", "
+                 "\"prepend_scheme\": \"%s\", \"split\": true}, \"model\": {\"type\": \"BPE\", "
+                 "\"vocab\": {\"_a\": 0, \"_b\": 1, \"c\": 2, \"_\": 3}, \"merges\": []}}",
+                 texts_of[n][0]);
+        OK(tokenizer_parse(&t, json, strlen(json), "here.json"));
+        OK(decoder_create(&d, t, false));
+        for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+            OK(decoder_next(d, ids[i], &text, &bytes));
+            strcat(got, text);
+        }
+        OK(decoder_end(d, &text, &bytes));
+        assert_string_equal(strcat(got, text), texts_of[n][1]);
+        decoder_destroy(&d);
+        tokenizer_close(&t);
+    }
+}
+
 static void special_tokens_can_be_left_out(void **state) {
     (void)state;
     walk("skip", 200, check_skipping);
@@ -307,6 +337,7 @@ int main(void) {
         cmocka_unit_test(invalid_bytes_are_counted_as_in_python),
         cmocka_unit_test(parts_have_the_ids_of_the_whole),
         cmocka_unit_test(ids_have_the_text_of_tokenizers),
+        cmocka_unit_test(marks_become_spaces_but_for_the_first),
         cmocka_unit_test(special_tokens_can_be_left_out),
     };
     return HARNESS_RUN_ALONE(tests);

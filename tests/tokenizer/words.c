@@ -1,5 +1,6 @@
 /* TEST np=0 */
-/* Long words: their cost is n log n steps, their memory is bounded, and beyond ENCODE_WORD they are refused. */
+/* Words: they are merged by the rule of the model. Long ones cost n log n steps, their memory is bounded, and beyond
+ * ENCODE_WORD they are refused. */
 #include "harness.h"
 
 #include <stdio.h>
@@ -95,6 +96,90 @@ static void ends_of_runs_are_merged_from_the_left(void **state) {
     end();
 }
 
+/* ---- Against the rule, which is applied here as it is written down ---- */
+
+/* Merges that compete: what the next one makes depends on which of two overlapping pairs comes first. */
+static const struct {
+    const char *left, *right;
+} rules[] = {{"a", "b"},  {"b", "a"},   {"ab", "a"},  {"c", "ab"},  {"ba", "ba"},
+             {"a", "ab"}, {"aba", "c"}, {"b", "cab"}, {"ba", "ab"}, {"c", "c"}};
+enum { RULES = sizeof rules / sizeof *rules, SYMBOLS = 3 };
+
+/* Tokens a, b and c, then what the rules make. */
+static void rule_text(char text[8], int id) {
+    if (id < SYMBOLS)
+        snprintf(text, 8, "%c", 'a' + id);
+    else
+        snprintf(text, 8, "%s%s", rules[id - SYMBOLS].left, rules[id - SYMBOLS].right);
+}
+
+static void make_rules(char *json, size_t size) {
+    char text[8];
+    size_t used = (size_t)snprintf(json, size, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (int id = 0; id < SYMBOLS + RULES; id++) {
+        rule_text(text, id);
+        used += (size_t)snprintf(json + used, size - used, "%s\"%s\":%d", id ? "," : "", text, id);
+    }
+    used += (size_t)snprintf(json + used, size - used, "},\"merges\":[");
+    for (int r = 0; r < RULES; r++)
+        used += (size_t)snprintf(json + used, size - used, "%s\"%s %s\"", r ? "," : "",
+                                 rules[r].left, rules[r].right);
+    snprintf(json + used, size - used, "]}}");
+}
+
+/* Whether a rule makes of the two tokens another one. */
+static bool applies(int rule, int32_t left, int32_t right) {
+    char a[8], b[8];
+    rule_text(a, left);
+    rule_text(b, right);
+    return strcmp(a, rules[rule].left) == 0 && strcmp(b, rules[rule].right) == 0;
+}
+
+/* The first rule that applies anywhere, at its leftmost place, until none does. */
+static size_t merge_by_rule(int32_t *ids, size_t n) {
+    for (int r = 0; r < RULES;) {
+        size_t at = 0;
+        while (at + 1 < n && !applies(r, ids[at], ids[at + 1])) at++;
+        if (at + 1 >= n) {
+            r++;
+            continue;
+        }
+        ids[at] = SYMBOLS + r;
+        memmove(ids + at + 1, ids + at + 2, (n - at - 2) * sizeof *ids);
+        n--;
+        r = 0;
+    }
+    return n;
+}
+
+/* Short words and long ones, which are merged in two ways. An encoder would cut them where no rule reaches across. */
+static void words_are_merged_by_the_rule(void **state) {
+    (void)state;
+    enum { LONGEST = 300 };
+    char json[2048], word[LONGEST];
+    int32_t want[LONGEST];
+    uint32_t x = 1;
+    bpe_scratch s = {.offered = 0};
+    make_rules(json, sizeof json);
+    begin(json);
+    for (size_t n = 2; n <= LONGEST; n += 1 + n / 16) {
+        token_list list = {0};
+        for (size_t i = 0; i < n; i++) {
+            x = x * 1664525u + 1013904223u;
+            want[i] = (int32_t)((x >> 24) * SYMBOLS >> 8);
+            word[i] = (char)('a' + want[i]);
+        }
+        OK(bpe_word(&now.t->model, &s, word, n, &list));
+        assert_int_equal(list.count, merge_by_rule(want, n));
+        assert_memory_equal(list.ids, want, list.count * sizeof *want);
+        free(list.ids);
+    }
+    end();
+    bpe_scratch_free(&s);
+}
+
+/* ---- The limit ---- */
+
 static void words_beyond_the_limit_are_refused(void **state) {
     (void)state;
     char *text = run_of('a', ENCODE_WORD + 1), bytes[32];
@@ -115,6 +200,7 @@ int main(void) {
         cmocka_unit_test(long_words_are_not_quadratic),
         cmocka_unit_test(long_matches_become_words),
         cmocka_unit_test(ends_of_runs_are_merged_from_the_left),
+        cmocka_unit_test(words_are_merged_by_the_rule),
         cmocka_unit_test(words_beyond_the_limit_are_refused),
     };
     return HARNESS_RUN_ALONE(tests);

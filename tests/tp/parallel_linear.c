@@ -192,6 +192,9 @@ static void refusals(void **state) {
     REFUSED(trine_linear_backward(l, x, y, ROWS), TRINE_EINVAL, "kept 0");
     OK(trine_linear_forward(l, y, x, ROWS + 2));
     REFUSED(trine_linear_backward(l, x, y, ROWS), TRINE_EINVAL, "kept 7");
+    OK(trine_linear_backward(l, x, y, ROWS + 2));
+    /* The kept input is overwritten. */
+    REFUSED(trine_linear_backward(l, x, y, ROWS + 2), TRINE_EINVAL, "kept 0");
     free(x);
     free(y);
     trine_linear_destroy(&l);
