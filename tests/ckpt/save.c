@@ -1,4 +1,4 @@
-/* TEST np=1,2,4 */
+/* TEST np=1,4 */
 /* Saving: files contain exactly the model in every layout; lost, duplicated and missing data are
  * detected; when any call fails on any rank, all ranks return the error, and earlier checkpoints
  * stay. */

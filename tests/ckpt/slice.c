@@ -118,8 +118,9 @@ typedef struct {
     const setting *setting;
     st_header header;
     int fd;
-    unsigned char *data; /* expected contents */
-    void *buffer;        /* only for device memory */
+    unsigned char *data;    /* expected contents */
+    unsigned char *written; /* what was written, in memory */
+    void *buffer;           /* only for device memory */
     slice_buffer *read;
     size_t span; /* bytes that are written at a time */
     uint64_t sum;
@@ -184,6 +185,7 @@ static void make_full(full_file *w, const setting *s, ckpt_kind kind, trine_dtyp
 static void free_full(full_file *w) {
     close(w->fd);
     free(w->data);
+    free(w->written);
     free(w->header.entries);
     free(w->buffer);
     free(w->read);
@@ -201,8 +203,8 @@ static void write_part(full_file *w, const slice_rect *r, uint64_t begin, unsign
     for (size_t i = 0; i < r->rows; i++) {
         uint64_t place = r->place + i * row;
         w->sum += slice_sum(at + i * row, r->cols, width, place);
-        assert_int_equal(pwrite(w->fd, at + i * row, r->cols * width, (off_t)place),
-                         (ssize_t)(r->cols * width));
+        assert_true(place + r->cols * width <= w->header.bytes);
+        memcpy(w->written + place, at + i * row, r->cols * width);
     }
 }
 
@@ -242,14 +244,11 @@ static void expect_written(const setting *s, ckpt_kind kind, size_t span) {
     full_file w;
     make_full(&w, s, kind, s->type);
     w.span = span;
+    w.written = calloc(1, w.header.bytes);
     each_shard(s, kind, write_shard, &w);
-    unsigned char *found = malloc(w.header.bytes);
-    assert_int_equal(pread(w.fd, found, w.header.bytes, 0), (ssize_t)w.header.bytes);
-    assert_memory_equal(found, w.data, w.header.bytes);
-    size_t width = trine_dtype_bytes(s->type);
-    assert_true(w.sum == slice_sum(found + w.header.data, (w.header.bytes - w.header.data) / width,
-                                   width, w.header.data));
-    free(found);
+    assert_memory_equal(w.written, w.data, w.header.bytes);
+    size_t width = trine_dtype_bytes(s->type), count = (w.header.bytes - w.header.data) / width;
+    assert_true(w.sum == slice_sum(w.written + w.header.data, count, width, w.header.data));
     free_full(&w);
 }
 
