@@ -160,13 +160,15 @@ static inline size_t count_nan(const float *x, size_t n) {
     return count;
 }
 
-/* One NaN at several places of the input: the same outputs are NaN as in ref, and no others.
+#define LARGE 20000 /* inputs: a shape with more is run fewer times */
+
+/* One NaN at seven places of the input, or at three: the same outputs are NaN as in ref, and no others.
  * Returns how many there were. */
 static inline size_t check_nan(device *d, device *ref, const op_case *c, const dims *s) {
     size_t in_count, out_count, terms, seen = 0;
     c->sizes(s, &in_count, &out_count, &terms);
     if (in_count == 0 || in_count > 200000) return 0;
-    for (size_t k = 0; k < 7; k++) {
+    for (size_t k = 0; k < 7; k += in_count > LARGE ? 3 : 1) {
         size_t at = k * (in_count - 1) / 6;
         float *got = output_of(d, c, s, at, NAN), *want = output_of(ref, c, s, at, NAN);
         near_in(d, c, s, got, want);
@@ -176,7 +178,8 @@ static inline size_t check_nan(device *d, device *ref, const op_case *c, const d
     return seen;
 }
 
-/* Infinities: an element that ref leaves finite is finite and near, any other is not finite. */
+/* Infinities, in large shapes with alternating signs: an element that ref leaves finite is finite and near, any other
+ * is not finite. */
 static inline void check_infinity(device *d, device *ref, const op_case *c, const dims *s,
                                   float what) {
     size_t in_count, out_count, terms;
@@ -184,6 +187,7 @@ static inline void check_infinity(device *d, device *ref, const op_case *c, cons
     if (in_count == 0 || in_count > 200000) return;
     for (size_t k = 0; k < 3; k++) {
         size_t at = k * (in_count - 1) / 2;
+        if (in_count > LARGE && (k == 1) != (what < 0.0f)) continue;
         float *got = output_of(d, c, s, at, what), *want = output_of(ref, c, s, at, what);
         for (size_t i = 0; i < out_count; i++)
             if (!isfinite(want[i]) && !isfinite(got[i])) got[i] = want[i] = 0.0f;

@@ -42,11 +42,13 @@ static void alignment_changes_no_bit(void **state) {
     staged_close(&d);
 }
 
-/* The emulation uses another random order of thread blocks and threads each time. */
+/* The emulation uses another random order of thread blocks and threads each time, also where ops/cuda.c runs
+ * everything but products on GPUs of two sizes. */
 static void repeated_runs_change_no_bit(void **state) {
     (void)state;
     device *d = opened();
     EACH_SHAPE(c, s) {
+        if (kind == STAGED_EMULATED && !c->matmul) continue;
         same_bits(c, s, output_of(d, c, s, SIZE_MAX, 0.0f), output_of(d, c, s, SIZE_MAX, 0.0f),
                   "in another run");
     }
