@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "gpu.h"
+#include "machine.h"
 #include "device/cpu/cpu.h"
 #include "model/gpt.h"
 
@@ -42,6 +43,8 @@ static const option rows[] = {
     {OPTION_INT("reps", bench_options, reps, "N", 1, BENCH_SAMPLES, 5, "number of measured runs")},
     {OPTION_INT("threads", bench_options, threads, "N", 0, 4096, 0,
                 "threads of all ranks together; 0: as many as the affinity mask has")},
+    {OPTION_INT("cache-kib", bench_options, cache_kib, "N", 0, 1 << 30, 0,
+                "size of the processor's last-level cache: operands are larger; 0: the machine's")},
     {OPTION_STRING("only", bench_options, only, "NAME", NULL, "measure only the row of that name")},
     {OPTION_HEADING("Model (default: GPT-2 124M)")},
     {OPTION_STRING("model", bench_options, preset, "NAME", NULL,
@@ -95,6 +98,7 @@ static trine_status fill_in(bench_options *k) {
     trine_model *m = &k->model;
     if (!k->threads) k->threads = device_affinity_cpus();
     k->device.threads = k->threads;
+    if (k->cache_kib) machine_assume_cache((size_t)k->cache_kib << 10);
     k->device.precision = k->tf32 ? DEVICE_TF32 : DEVICE_FP32;
     TRY(set_type(k));
     TRY(device_find(&k->device.kind, k->device_name ? k->device_name : "cpu"));

@@ -17,6 +17,7 @@ typedef struct {
     int micros;             /* micro-batches of a step over all ranks */
     int reps;               /* measured runs */
     int threads;            /* of all ranks together; default: the affinity mask */
+    int cache_kib;          /* of the processor's last level; 0: the machine's */
     const char *json, *dir; /* dir: for temporary files, which are removed */
     const char *only;       /* NULL: everything */
     bool help;              /* was printed */

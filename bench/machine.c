@@ -63,7 +63,7 @@ static size_t find_cache(void) {
     return largest ? largest : COMMON_CACHE;
 }
 
-const machine *machine_of(void) {
+static machine *found(void) {
     static char cpu[TEXT], onednn[TEXT], mpi[TEXT];
     static machine m;
     if (m.cpu) return &m;
@@ -76,4 +76,12 @@ const machine *machine_of(void) {
                   .node_cores = device_node_cpus(),
                   .cache = find_cache()};
     return &m;
+}
+
+const machine *machine_of(void) {
+    return found();
+}
+
+void machine_assume_cache(size_t bytes) {
+    found()->cache = bytes;
 }

@@ -119,8 +119,8 @@ needs() {
 # ---- The sizes
 
 if [ -n "$emulated" ]; then
-    object=$build/emu/libtrine_cuda.so iterations=3
-    small="--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 34"
+    object=$build/emu/libtrine_cuda.so iterations=2
+    small="--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 18" words=64
     tiny="--num-layers 1 --hidden-size 64 --num-attention-heads 2 --seq-length 18"
     model="--num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 16
         --threads 1 --micro-batch-size 1 --micro-batches 3 --reps 1" padded=64 odd=61 large=
@@ -129,7 +129,7 @@ if [ -n "$emulated" ]; then
     export TRINE_EMU_CACHE=65536
 else
     object=$build/libtrine_cuda.so iterations=20
-    small="--num-layers 3 --hidden-size 192 --num-attention-heads 3 --seq-length 130"
+    small="--num-layers 3 --hidden-size 192 --num-attention-heads 3 --seq-length 130" words=512
     tiny="--num-layers 1 --hidden-size 128 --num-attention-heads 2 --seq-length 130"
     model="--model gpt2 --reps 3" padded=50304 odd=50257 large="--model gpt2-xl"
     micro=8 micros=65 tests="gpu types attention single dropout" type=bf16
@@ -199,7 +199,7 @@ token_file() {
 }
 
 data() {
-    token_file "$logs/small.bin" 512 65536
+    token_file "$logs/small.bin" "$words" 65536
     token_file "$logs/words.bin" "$odd" 262144
 }
 
@@ -323,7 +323,7 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-export build object cuda logs out small tiny odd micro iterations emulated programs type
+export build object cuda logs out small tiny words odd micro iterations emulated programs type
 # shellcheck disable=SC2046  # all of them
 export -f $(compgen -A function)
 steps

@@ -10,11 +10,11 @@ needs perl pgrep
 mkdir "$dir/tmp"
 export TMPDIR=$dir/tmp
 
-# bench PART...
+# bench PART...: the operands of kernels are larger than a cache of 256 KiB, not than the machine's
 tiny="--reps 2 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16
       --vocab-size 256 --micro-batch-size 2"
 bench() {
-    FLAGS="$tiny ${more:-}" JSON=$dir/json LIMIT=200 run bench/run.sh "$BUILD" "$@"
+    FLAGS="$tiny --cache-kib 256 ${more:-}" JSON=$dir/json LIMIT=200 run bench/run.sh "$BUILD" "$@"
 }
 
 bench
@@ -25,7 +25,7 @@ holds '7 == grep { $j->{$_}{bench} eq $_ } qw(matmul kernels step layouts demo c
 result $? "the file lists all parts"
 
 holds '! grep { my $m = $_->{machine};
-    !length $m->{cpu} || $m->{cores} < 1 || $m->{threads} < 1 || $m->{last_level_cache} < 1 ||
+    !length $m->{cpu} || $m->{cores} < 1 || $m->{threads} < 1 || $m->{last_level_cache} != 262144 ||
         $m->{compiler} !~ /^(gcc|clang) \d/ || $m->{onednn} !~ /^\d+\.\d+/ || !length $m->{mpi}
     } values %$j'
 result $? "each part describes the machine"
@@ -157,6 +157,10 @@ if command -v taskset >/dev/null; then
         bench/run.sh "$BUILD" layouts >"$dir/out" 2>"$dir/err" &&
         holds '$j->{layouts}{skipped}[0] =~ /need two cores/ && !%{$j->{layouts}{tables}}'
     result $? "parts that the machine is too small for are skipped, with the reason"
+    cache=$(cat /sys/devices/system/cpu/cpu0/cache/index*/size 2>/dev/null | sed 's/K$/ 1/; s/M$/ 1024/' |
+        awk '$1 * $2 > most { most = $1 * $2 } END { print 1024 * most }')
+    holds '$j->{layouts}{machine}{last_level_cache} == '"$cache"' || !'"$cache"
+    result $? "its last-level cache is that of the machine"
 fi
 
 done_testing

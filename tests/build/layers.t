@@ -1,17 +1,23 @@
 #!/bin/bash
-# Plants one violation at a time in a copy of the sources: make layers must report each at the right
-# place, and must accept the unchanged tree.
+# Plants one violation at a time: make layers must report each at the right place, and must accept the unchanged tree.
+# A violation stands in a tree of its own, with few files or none beside it; two stand in a copy of all sources, one of
+# them an include and one a call.
 set -eu
 shopt -s lastpipe # so that "... | refused" counts here
 
 . tests/lib.sh
 needs nm
-copy=$dir/tree
-mkdir "$copy"
+copy=$dir/tree whole=
 
+# fresh: a copy of the sources if $whole is set, or an empty tree
 fresh() {
-    rm -rf "${copy:?}"/*
-    cp -r src include tools "$copy"/
+    rm -rf "$copy"
+    mkdir -p "$copy/src/base" "$copy/src/device/cpu" "$copy/src/dp"
+    if [ -n "$whole" ]; then
+        cp -r src include tools "$copy"/
+    else
+        echo "/* a line */" | tee "$copy/src/dp/reduce.c" >"$copy/src/device/cpu/tiles.c"
+    fi
 }
 
 # refused NAME FILE EXPECTED < text: with the text appended to FILE there is exactly one fault, in that
@@ -40,7 +46,10 @@ include() {
     echo "$4" | refused "$1" "$2" "$3"
 }
 
+whole=yes
 accepted "the unchanged tree" src/base/planted.c </dev/null
+include "zero includes pp, in the tree" src/zero/planted.c "zero must not include pp" '#include "pp/order.h"'
+whole=
 
 include "base includes device" src/base/planted.c "base must not include device" '#include "device/device.h"'
 include "device includes comm" src/device/ref/planted.c "device must not include comm" '#include "comm/api/comm.h"'
@@ -81,6 +90,7 @@ planted() {
     local name=$1 file=$2 expected=$3 good=1
     shift 3
     fresh
+    mkdir -p "$copy/$(dirname "$file")"
     printf '%s\n' "$@" >"$copy/$file"
     run tools/layers.sh "$copy"
     [ "$status" = 0 ] || [ "$(grep -c "^$file:[0-9]*: .*$expected" "$dir/out")" -ne $# ] ||
@@ -185,16 +195,34 @@ cycle "refused: a cycle of two modules, and the include that base must not have"
 
 objects=$dir/build/obj
 planted=()
-fresh
 mkdir -p "$dir/build"
-cp -rs "$(cd "$BUILD" && pwd)/obj" "$objects"
+
+# compiled [FOLDER...]: the copy has these folders of src with their objects, or all of them
+compiled() {
+    whole=yes
+    fresh
+    whole=
+    rm -rf "$objects"
+    if [ $# -eq 0 ]; then
+        cp -rs "$(cd "$BUILD" && pwd)/obj" "$objects"
+        return
+    fi
+    rm -rf "$copy/src"
+    for folder in "$@" base device model comm/group comm/watch comm/transport; do
+        mkdir -p "$copy/src/$folder" "$objects/$folder"
+    done
+    for folder; do
+        cp src/"$folder"/*.[ch] "$copy/src/$folder/"
+        cp "$BUILD/obj/$folder"/*.o "$objects/$folder/"
+    done
+}
 
 # plant FILE < text: the text is FILE of the copy, compiled, until the next case has run
 plant() {
     local object=$objects/${1#src/}
     cat >"$copy/$1"
     planted+=("$copy/$1" "${object%.c}.o")
-    case $1 in *.c) "${CC:-cc}" -I"$copy/src" -I"$copy/include" -c "$copy/$1" -o "${object%.c}.o" ;; esac
+    case $1 in *.c) "${CC:-cc}" -I"$copy/src" -Isrc -Iinclude -c "$copy/$1" -o "${object%.c}.o" ;; esac
 }
 
 # called NAME FAULTS EXPECTED...: the copy and its objects have so many faults; the output has each text. 0 faults: accepted
@@ -210,6 +238,7 @@ called() {
     planted=()
 }
 
+compiled
 called "accepted: the unchanged tree with its objects" 0 "largest circle: "
 check "its largest circle has at most 9 files" grep -qE '^largest circle: [1-9] files: ' "$dir/out"
 
@@ -217,6 +246,7 @@ plant src/base/planted.c <<<'int mesh_node_count(const void *); int planted(void
 called "refused: a call upwards without an include" 1 \
     "src/base/planted.c: module base must not use mesh_node_count of comm/mesh/mesh; allowed: nothing"
 
+compiled comm/api comm/mesh
 plant src/model/planted.c <<<'int comm_wait(void *); int planted(void) { return comm_wait(0); }'
 called "refused: model calls comm" 1 "src/model/planted.c: module model must not use comm_wait of comm/api/calls; allowed: tp "
 
@@ -261,8 +291,8 @@ calls 9
 called "accepted: a circle of nine source files" 0 "largest circle: 9 files: base/planted0 base/planted1 "
 calls 10
 called "refused: a circle of ten source files" 1 "src/base/planted0.c: circle of 10 source files (limit: 9): base/planted0 "
-calls 10
-rm "$copy"/src/base/planted?.c
+plant src/base/planted.c <<<'int mesh_node_count(const void *); int planted(void) { return mesh_node_count(0); }'
+rm "$copy/src/base/planted.c"
 called "accepted: objects of sources that are gone" 0
 plant src/base/planted.c <<<'int planted;'
 rm "$objects/base/planted.o"
