@@ -55,7 +55,9 @@ size_t cover_missing(const cover_problem *p, const cover_row *rows, int count) {
 
 typedef struct {
     const cover_problem *p;
-    bool *seen[320]; /* [demand][combination] */
+    bool *seen[COVER_DEMANDS];            /* [demand][combination] */
+    int of[COVER_OPTIONS][COVER_DEMANDS]; /* the demands that an option has a column of */
+    int of_count[COVER_OPTIONS];
     size_t left;
     uint32_t random;
 } making;
@@ -72,6 +74,16 @@ static int gain(const making *m, const cover_row *row) {
     int fresh = 0;
     for (int n = 0; n < m->p->demand_count; n++)
         fresh += !m->seen[n][combination(m->p, &m->p->demands[n], row)];
+    return fresh;
+}
+
+/* The part of it that depends on this option. */
+static int gain_of(const making *m, const cover_row *row, int option) {
+    int fresh = 0;
+    for (int i = 0; i < m->of_count[option]; i++) {
+        int n = m->of[option][i];
+        fresh += !m->seen[n][combination(m->p, &m->p->demands[n], row)];
+    }
     return fresh;
 }
 
@@ -106,7 +118,7 @@ static void choose(making *m, cover_row *row, int option) {
     int size = m->p->sizes[option], from = draw(m, size), best = -1, value = 0;
     for (int i = 0; i < size; i++) {
         row->value[option] = (from + i) % size;
-        int fresh = gain(m, row);
+        int fresh = gain_of(m, row, option);
         if (fresh > best) best = fresh, value = row->value[option];
     }
     row->value[option] = value;
@@ -127,9 +139,11 @@ static cover_row candidate(making *m) {
 
 static cover_row best_candidate(making *m) {
     cover_row best = candidate(m);
+    int most = gain(m, &best);
     for (int i = 1; i < CANDIDATES; i++) {
         cover_row other = candidate(m);
-        if (gain(m, &other) > gain(m, &best)) best = other;
+        int fresh = gain(m, &other);
+        if (fresh > most) most = fresh, best = other;
     }
     return best;
 }
@@ -142,14 +156,23 @@ static void mark(making *m, const cover_row *row) {
     }
 }
 
+static void begin(making *m) {
+    assert_in_range(m->p->demand_count, 1, COVER_DEMANDS);
+    for (int n = 0; n < m->p->demand_count; n++) {
+        const cover_demand *d = &m->p->demands[n];
+        m->seen[n] = calloc(combinations(m->p, d), sizeof *m->seen[n]);
+        assert_non_null(m->seen[n]);
+        for (int i = 0; i < d->count; i++) {
+            int option = m->p->columns[d->column[i]].option;
+            m->of[option][m->of_count[option]++] = n;
+        }
+    }
+}
+
 int cover_make(const cover_problem *p, cover_row *rows, int most) {
     making m = {.p = p, .left = cover_asked(p), .random = 2463534242u};
     int count = 0;
-    assert_in_range(p->demand_count, 1, sizeof m.seen / sizeof *m.seen);
-    for (int n = 0; n < p->demand_count; n++) {
-        m.seen[n] = calloc(combinations(p, &p->demands[n]), sizeof *m.seen[n]);
-        assert_non_null(m.seen[n]);
-    }
+    begin(&m);
     while (m.left > 0) {
         if (count == most) fail_msg("%zu combinations are missing after %d rows", m.left, most);
         rows[count] = best_candidate(&m);

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-#define COVER_OPTIONS 12 /* options of a problem, at most */
+#define COVER_OPTIONS 20 /* options of a problem, at most */
+#define COVER_DEMANDS 512
 #define COVER_WIDTH   3  /* columns of a combination, at most */
 
 /* A column of combinations: an option's value, or a function of it. */

@@ -1,7 +1,8 @@
 /* TEST np=1,2,4 */
 /* Training in 16 bits: bf16 and fp16, with gradients in fp32 and in 16 bits, on ref, which runs on every
- * processor. The parameters are the rounded master weights from the start; the pairs that are bitwise equal
- * in fp32 are bitwise equal here; audit, profile and evaluation change nothing. */
+ * processor. The parameters are the rounded master weights from the start, and the numbers are near those of
+ * fp32. The pairs that are bitwise equal in fp32 are bitwise equal here, and audit, profile and evaluation change
+ * nothing: tests/mix/cover.c. */
 #include "training.h"
 
 #include <math.h>
@@ -42,12 +43,6 @@ static trine_layout along(int axis) {
                                     {.dp = 1, .tp = ranks, .pp = 1},
                                     {.dp = 1, .tp = 1, .pp = ranks}};
     return layouts[axis];
-}
-
-static void expect_equal(trine_config a, trine_config b, int type, const char *what) {
-    training_result x = training_run(harness_world, &a, STEPS);
-    training_result y = training_run(harness_world, &b, STEPS);
-    if (!training_same_bits(&x, &y)) fail_msg("%s, %s: the bits differ", types[type].name, what);
 }
 
 /* ---- The state ------------------------------------------------------------------------------- */
@@ -115,63 +110,7 @@ static void the_master_starts_as_fp32_does(void **state) {
     trine_trainer_destroy(&b);
 }
 
-/* ---- Equal bits ------------------------------------------------------------------------------ */
-
-static void zero_pairs(void **state) {
-    (void)state;
-    trine_layout mixed = along(0);
-    if (mixed.dp == 4) mixed = (trine_layout){.dp = 2, .tp = 1, .pp = 2};
-    for (int type = 0; type < TYPES; type++) {
-        trine_layout l = type % 2 ? mixed : along(0);
-        expect_equal(config_of(l, 0, type), config_of(l, 1, type), type, "zero 0 and 1");
-        expect_equal(config_of(l, 2, type), config_of(l, 3, type), type, "zero 2 and 3");
-        trine_config one = config_of(l, 1, type), two = config_of(l, 2, type);
-        one.global_batch_size = two.global_batch_size = l.dp;
-        expect_equal(one, two, type, "zero 1 and 2 with one micro-batch");
-    }
-}
-
-/* A tied matrix has a master on the first and the last stage. */
-static void depth_and_schedule(void **state) {
-    (void)state;
-    trine_world *part;
-    trine_layout deep = along(2);
-    bool first = trine_world_rank(harness_world) == 0;
-    OK(comm_world_split(&part, harness_world, first ? 0 : -1));
-    for (int type = 0; type < TYPES; type++)
-        for (int untied = 0; untied < 2; untied++) {
-            trine_config c = config_of(deep, 0, type), one = c;
-            c.model.untied = one.model.untied = untied;
-            c.parallel.schedule = untied ? TRINE_GPIPE : TRINE_1F1B;
-            one.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
-            training_result x = training_run(harness_world, &c, STEPS), y = {0};
-            if (part) y = training_run(part, &one, STEPS);
-            if (part && !training_same_bits(&x, &y))
-                fail_msg("%s, %d stages: the bits differ", types[type].name, deep.pp);
-        }
-    if (part) trine_world_destroy(&part);
-}
-
-static void audit_and_profile(void **state) {
-    (void)state;
-    for (int axis = 0; axis < 3; axis++) {
-        int type = (axis + 1) % TYPES;
-        trine_config c = config_of(along(axis), axis, type), audited = c;
-        audited.parallel.audit = true;
-        expect_equal(c, audited, type, "audit");
-        training_result plain = training_run(harness_world, &c, STEPS);
-        trine_trainer *t;
-        OK(trine_trainer_create(&t, harness_world, &c));
-        OK(trine_trainer_profile_start(t, 0, NULL));
-        for (int i = 0; i < STEPS; i++) {
-            trine_metrics m;
-            OK(trine_trainer_step(t, &m));
-            assert_true(m.loss == plain.loss[i] && m.grad_norm == plain.norm[i]);
-            assert_true(training_fingerprint(t) == plain.params[i]);
-        }
-        trine_trainer_destroy(&t);
-    }
-}
+/* ---- Audit and evaluation -------------------------------------------------------------------- */
 
 /* One wrong bit of a master is found before it reaches a weight. */
 static void audit_sees_the_master(void **state) {
@@ -188,7 +127,7 @@ static void audit_sees_the_master(void **state) {
     trine_trainer_destroy(&t);
 }
 
-/* An evaluation uses no loss scale and does not affect training. */
+/* An evaluation uses no loss scale. */
 static void evaluation(void **state) {
     (void)state;
     for (int type = 0; type < TYPES; type += 2) {
@@ -203,9 +142,7 @@ static void evaluation(void **state) {
         OK(trine_trainer_eval(t, &again));
         assert_true(before == again);
         assert_true(fabs(before - log(TRAINING_VOCAB)) < 0.1);
-        training_result want = training_run(harness_world, &c, 1);
         OK(trine_trainer_step(t, &m));
-        assert_true(m.loss == want.loss[0] && m.grad_norm == want.norm[0]);
         OK(trine_trainer_eval(t, &after));
         assert_true(after != before);
         trine_trainer_destroy(&t);
@@ -262,9 +199,6 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_the_masters_rounding),
         cmocka_unit_test(the_master_starts_as_fp32_does),
-        cmocka_unit_test(zero_pairs),
-        cmocka_unit_test(depth_and_schedule),
-        cmocka_unit_test(audit_and_profile),
         cmocka_unit_test(audit_sees_the_master),
         cmocka_unit_test(evaluation),
         cmocka_unit_test(near_fp32),

@@ -44,31 +44,6 @@ static void with_profile(void (*check)(const trine_trainer *t), trine_layout l) 
     trine_trainer_destroy(&t);
 }
 
-/* ---- Bits ------------------------------------------------------------------------------------ */
-
-static void compare_bits(trine_layout l) {
-    trine_config c = config_of(l);
-    training_result want = training_run(harness_world, &c, STEPS), got = {.steps = STEPS};
-    trine_trainer *t;
-    OK(trine_trainer_create(&t, harness_world, &c));
-    OK(trine_trainer_profile_start(t, 1, NULL));
-    for (int i = 0; i < STEPS; i++) {
-        trine_metrics m;
-        OK(trine_trainer_step(t, &m));
-        got.loss[i] = m.loss;
-        got.norm[i] = m.grad_norm;
-        got.params[i] = training_fingerprint(t);
-    }
-    if (!training_same_bits(&got, &want))
-        fail_msg("dp %d tp %d pp %d: the bits differ", l.dp, l.tp, l.pp);
-    trine_trainer_destroy(&t);
-}
-
-static void same_bits(void **state) {
-    (void)state;
-    training_layouts(compare_bits);
-}
-
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 static uint64_t part_ns(const profile *p, profile_part part) {
@@ -528,7 +503,6 @@ static void tables_and_json(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),
         cmocka_unit_test(sums_are_the_step),
         cmocka_unit_test(calls_and_bytes_by_formula),
         cmocka_unit_test(flops_by_formula),
