@@ -230,6 +230,9 @@ static void compute_forward(machine_stage *s, const instr *i) {
     machine_slot *slot = &s->slots[i->slot];
     bool head = i->unit == spec->units - 1;
     int chunk = spec_chunk_of(spec, i->unit);
+    /* Chunks share the memory of a slot: the output of the one before is lost. */
+    if (i->unit == spec_chunk_first(spec, chunk) && spec_stage_chunks(spec, s->p->stage) > 1)
+        slot->output = 0;
     value x = forward(i->unit, params_of(s, i), input_of(s, i), head ? slot->batch : 0);
     *acts_of(s, i) = x;
     if (head)

@@ -1,7 +1,6 @@
 /* Compiled for the baseline instruction set; calls only libc. */
 #include "base/processor.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,12 +56,15 @@ static uint32_t saved_state(void) {
 }
 #endif
 
-void processor_read(bool has[PROCESSOR_FEATURES]) {
-    uint32_t saved = saved_state();
+void processor_read_with(bool has[PROCESSOR_FEATURES], uint32_t saved) {
     for (int i = 0; i < PROCESSOR_FEATURES; i++) {
         const feature *f = &features[i];
         has[i] = (f->state & ~saved) == 0 && ask(f->leaf, f->subleaf, f->where, f->bit);
     }
+}
+
+void processor_read(bool has[PROCESSOR_FEATURES]) {
+    processor_read_with(has, saved_state());
 }
 
 /* ---- Comparison ---- */

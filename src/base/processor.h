@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: the bits of
  * XCR0 for the registers that the system must save. Level: the first x86-64-vN of the psABI that has the
@@ -67,6 +68,8 @@ extern const bool processor_built_for[PROCESSOR_FEATURES];
 /* *has = the extensions that this processor has and the system supports; all false on other architectures
  * than x86-64. Not collective. */
 void processor_read(bool has[PROCESSOR_FEATURES]);
+/* The same under a system that saves the registers `saved` (bits of XCR0). */
+void processor_read_with(bool has[PROCESSOR_FEATURES], uint32_t saved);
 
 /* Whether a processor with `has` runs code compiled for `want`. If not, `why` names the missing extensions
  * and a MARCH that works. Pure. */

@@ -1,8 +1,11 @@
 /* TEST np=0 */
 #include "harness.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 
@@ -149,6 +152,38 @@ static void device_regions_do_not_overlap(void **state) {
     free(host);
 }
 
+typedef void *(*taker)(arena *a, mem_kind kind, size_t bytes);
+
+/* Whether a process aborts that takes `bytes` of a region of ARENA_ALIGN bytes. */
+static bool aborts(taker take, size_t bytes) {
+    static char memory[4][ARENA_ALIGN];
+    int how;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        arena a;
+        close(STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        arena_init(&a, memory[0], ARENA_ALIGN);
+        if (take != arena_take) {
+            arena_share(&a, memory[1], ARENA_ALIGN);
+            arena_device(&a, (arena_region){memory[2], 0, ARENA_ALIGN},
+                         (arena_region){memory[3], 0, ARENA_ALIGN});
+        }
+        take(&a, MEM_GRADS, bytes);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+}
+
+static void a_region_is_not_overrun(void **state) {
+    (void)state;
+    const taker takers[] = {arena_take, arena_take_shared, arena_take_exchanged, arena_take_host};
+    for (size_t i = 0; i < sizeof takers / sizeof *takers; i++)
+        assert_true(!aborts(takers[i], ARENA_ALIGN) && aborts(takers[i], ARENA_ALIGN + 1));
+}
+
 static void every_kind_has_words(void **state) {
     (void)state;
     for (int kind = 0; kind < MEM_KINDS; kind++)
@@ -163,6 +198,7 @@ static const struct CMUnitTest arena_tests[] = {
     cmocka_unit_test(taking_gives_aligned_buffers_apart),
     cmocka_unit_test(shared_regions_do_not_overlap),
     cmocka_unit_test(device_regions_do_not_overlap),
+    cmocka_unit_test(a_region_is_not_overrun),
     cmocka_unit_test(every_kind_has_words),
 };
 

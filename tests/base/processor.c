@@ -78,6 +78,24 @@ static void this_processor_runs_this_program(void **state) {
     assert_true(processor_fits(processor_built_for, has, why));
 }
 
+/* An instruction whose registers the system does not save kills the process as a missing one does. */
+static void what_the_system_does_not_save_is_missing(void **state) {
+    static const uint32_t needs[PROCESSOR_FEATURES] = {
+#define NEEDS(id, name, macro, leaf, subleaf, where, bit, state, level) [PROCESSOR_##id] = (state),
+        PROCESSOR_LIST(NEEDS)
+#undef NEEDS
+    };
+    static const uint32_t saved[] = {0, PROCESSOR_YMM, PROCESSOR_ZMM & ~PROCESSOR_YMM};
+    bool all[PROCESSOR_FEATURES];
+    (void)state;
+    processor_read_with(all, UINT32_MAX);
+    for (size_t n = 0; n < sizeof saved / sizeof *saved; n++) {
+        processor_read_with(has, saved[n]);
+        for (int i = 0; i < PROCESSOR_FEATURES; i++)
+            assert_int_equal(has[i], all[i] && !(needs[i] & ~saved[n]));
+    }
+}
+
 /* ---- Against Linux's list ---- */
 
 /* Linux's name of a feature, if it differs from the compilers'. */
@@ -140,6 +158,7 @@ int main(void) {
         cmocka_unit_test_setup(the_level_is_one_that_is_whole, begin),
         cmocka_unit_test_setup(all_that_may_be_missing_fits_the_message, begin),
         cmocka_unit_test(this_processor_runs_this_program),
+        cmocka_unit_test(what_the_system_does_not_save_is_missing),
         cmocka_unit_test(it_has_what_the_system_says),
     };
     return HARNESS_RUN_ALONE(tests);

@@ -90,6 +90,13 @@ static void print_twice(int argument) {
     print_trail(argument);
 }
 
+/* Another error, of the same text. */
+static void print_anew(int argument) {
+    print_trail(argument);
+    (void)outer(0);
+    print_trail(argument);
+}
+
 static void the_trail_is_printed_once(void **state) {
     (void)state;
     char once[4096], twice[4096];
@@ -97,6 +104,8 @@ static void the_trail_is_printed_once(void **state) {
     standard_error_of(print_trail, 0, once, sizeof once);
     standard_error_of(print_twice, 0, twice, sizeof twice);
     assert_string_equal(once, twice);
+    standard_error_of(print_anew, 0, twice, sizeof twice);
+    assert_int_equal(strlen(twice), 2 * strlen(once));
     status_clear();
     standard_error_of(print_trail, 0, once, sizeof once);
     assert_string_equal(once, "");
@@ -113,6 +122,13 @@ static void a_users_mistake_has_no_frames(void **state) {
     status_user(RAISE(TRINE_EDATA, "a.bin: empty"));
     standard_error_of(print_trail, 0, text, sizeof text);
     assert_string_equal(text, "trine: host7: a.bin: empty\n");
+    static const trine_status others[] = {TRINE_EIO, TRINE_EUNSUPPORTED, TRINE_EOVERFLOW,
+                                          TRINE_EBUSY};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        status_user(RAISE(others[i], "a: no"));
+        standard_error_of(print_trail, 0, text, sizeof text);
+        assert_string_equal(text, "trine: host7: a: no\n");
+    }
     assert_int_equal(status_user(RAISE(TRINE_ENOMEM, "none")), TRINE_ENOMEM);
     standard_error_of(print_trail, 0, text, sizeof text);
     assert_non_null(strstr(text, "trine: host7: out of memory: none\n    at "));
@@ -157,6 +173,22 @@ static void a_new_fault_replaces_the_old_one(void **state) {
     status_clear();
 }
 
+/* From the thread that has it to the one that reports it. */
+static void a_trail_changes_hands(void **state) {
+    (void)state;
+    char before[4096], after[4096];
+    status_trail kept;
+    assert_int_equal(outer(0), TRINE_EINVAL);
+    standard_error_of(print_trail, 0, before, sizeof before);
+    status_take(&kept);
+    standard_error_of(print_trail, 0, after, sizeof after);
+    assert_string_equal(after, "");
+    status_give(&kept);
+    standard_error_of(print_trail, 0, after, sizeof after);
+    assert_string_equal(after, before);
+    status_clear();
+}
+
 static void assert_names_the_expression_and_aborts(void **state) {
     (void)state;
     char text[4096];
@@ -183,6 +215,7 @@ static const struct CMUnitTest status_tests[] = {
     cmocka_unit_test(long_messages_and_deep_trails_are_cut),
     cmocka_unit_test(a_message_steers_no_terminal),
     cmocka_unit_test(a_new_fault_replaces_the_old_one),
+    cmocka_unit_test(a_trail_changes_hands),
     cmocka_unit_test(assert_names_the_expression_and_aborts),
     cmocka_unit_test(every_status_has_words),
 };

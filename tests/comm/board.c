@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -127,6 +128,23 @@ static void another_launcher(void **state) {
     assert_false(share_a_board(NULL, launches));
 }
 
+/* Of two processes that call themselves one rank the second has a board of its own; it takes the place of one that
+ * is gone. */
+static void one_process_a_rank(void **state) {
+    (void)state;
+    started first = start("0", NULL, "rank"), second = start("1", NULL, "rank");
+    started twin = start("0", NULL, "rank");
+    assert_true(first.token == second.token && twin.token != first.token);
+    end(&twin);
+    assert_int_equal(kill(first.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(first.pid, NULL, 0), first.pid);
+    close(first.hold);
+    started next = start("0", NULL, "rank");
+    assert_true(next.token == second.token);
+    end(&next);
+    end(&second);
+}
+
 /* Two ranks whose waits time out at the same moment observe each other. */
 static void who_looks_at_others_is_known_to_wait(void **state) {
     (void)state;
@@ -141,6 +159,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(children_of_one_launcher),
         cmocka_unit_test(a_shell_between),
         cmocka_unit_test(another_launcher),
+        cmocka_unit_test(one_process_a_rank),
         cmocka_unit_test(who_looks_at_others_is_known_to_wait),
     };
     self = argv[0];

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "comm/api/comm.h"
+#include "comm/group/world.h"
 
 static int world_rank(void) {
     return trine_world_rank(harness_world);
@@ -65,11 +66,34 @@ static void beside_the_world(void **state) {
     assert_int_equal(sum_of_ranks(harness_world), all);
 }
 
+/* What the world was told holds for its parts. */
+static void parts_obey_what_the_world_was_told(void **state) {
+    (void)state;
+    trine_world *part;
+    trine_mesh *mesh;
+    double before = harness_world->io_timeout;
+    trine_layout l = {.dp = world_size(), .tp = 1, .pp = 1};
+    trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
+    trine_world_io_timeout(harness_world, before + 7);
+    OK(trine_world_audit(harness_world, true));
+    OK(comm_world_split(&part, harness_world, 0));
+    assert_true(part->audit_wanted && part->io_timeout == before + 7);
+    OK(trine_mesh_create(&mesh, part, l, 0));
+    assert_string_equal(trine_comm_transport(trine_mesh_group(mesh, TRINE_DP)),
+                        world_size() > 1 ? "mpi" : "self");
+    trine_mesh_destroy(&mesh);
+    trine_world_destroy(&part);
+    trine_world_transport(harness_world, TRINE_TRANSPORT_AUTO);
+    trine_world_io_timeout(harness_world, before);
+    OK(trine_world_audit(harness_world, false));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_each),
         cmocka_unit_test(blocks),
         cmocka_unit_test(beside_the_world),
+        cmocka_unit_test(parts_obey_what_the_world_was_told),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -46,6 +46,11 @@ static void test_offsets(void **state) {
     flat_add(&range, &stacked);
     assert_int_equal(range.tensors[5].offset, 640);
     assert_int_equal(range.used, 745);
+    tensor joined = shaped("k", 1, 5, 7); /* follows without padding */
+    joined.joined = true;
+    flat_add(&range, &joined);
+    assert_int_equal(range.tensors[6].offset, 745);
+    assert_int_equal(range.used, 780);
 }
 
 /* 620 elements as a multiple of 64 dp. */
@@ -98,6 +103,30 @@ static void test_overlaps(void **state) {
         if (!overlaps) continue;
         assert_int_equal(from, cases[n].from);
         assert_int_equal(to, cases[n].to);
+    }
+}
+
+/* Neighbours that are summed over one group are one run, which ends where a slice does. */
+static void test_runs_summed_over_tp(void **state) {
+    (void)state;
+    static const struct {
+        size_t begin, count;
+        flat_run runs[4]; /* up to one of nothing */
+    } cases[] = {{0, 640, {{0, 128, false}, {256, 257, true}, {320, 620, false}}},
+                 {100, 200, {{100, 128, false}, {256, 257, true}}},
+                 {128, 128, {{0}}},
+                 {600, 40, {{600, 620, false}}}};
+    flat_range range = five();
+    for (int i = 0; i < 5; i++) range.tensors[i].tp_partial = i != 2;
+    range.tensors[3].in_part = true;
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const flat_run *want = cases[n].runs;
+        flat_run got;
+        for (int next = 0;
+             flat_next_tp_partial(&range, cases[n].begin, cases[n].count, &next, &got); want++)
+            assert_true(got.from == want->from && got.to == want->to &&
+                        got.in_part == want->in_part);
+        assert_int_equal(want->to, 0);
     }
 }
 
@@ -250,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_padded_counts),
         cmocka_unit_test(test_unit_count),
         cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_runs_summed_over_tp),
         cmocka_unit_test(test_slices_cover_tensors),
         cmocka_unit_test(test_initial_values),
         cmocka_unit_test(test_pieces_equal_the_whole),

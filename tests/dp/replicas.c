@@ -3,6 +3,8 @@
  * bit, with the tensor's name, wherever two ranks have the same value. */
 #include "training.h"
 
+#include <math.h>
+
 #include "run/replicas.h"
 
 static trine_config audited(trine_layout layout, int zero) {
@@ -85,12 +87,28 @@ static void one_bit_of_a_tied_matrix(void **state) {
         expect_caught((trine_layout){.dp = 1, .tp = 1, .pp = 2}, zero, "wte.weight", true);
 }
 
+/* With 16-bit parameters each rank also has the fp32 numbers that they are the rounding of. */
+static void one_bit_of_a_master(void **state) {
+    (void)state;
+    int ranks = trine_world_size(harness_world);
+    trine_config c = audited((trine_layout){.dp = ranks, .tp = 1, .pp = 1}, 0);
+    trine_trainer *t;
+    c.precision.bf16 = true;
+    c.parallel.device = "ref";
+    OK(trine_trainer_create(&t, harness_world, &c));
+    OK(replicas_agree(&t->held, t->dev, t->mesh));
+    float *master = t->held.units[2].master[0];
+    assert_non_null(master);
+    if (trine_world_rank(harness_world) == ranks - 1) master[0] = nextafterf(master[0], 2.0f);
+    REFUSED(replicas_agree(&t->held, t->dev, t->mesh), TRINE_EAUDIT, "h.1.ln_1.weight differs");
+    trine_trainer_destroy(&t);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_agree),
-        cmocka_unit_test(one_bit_over_dp),
-        cmocka_unit_test(one_bit_over_tp),
-        cmocka_unit_test(one_bit_of_a_tied_matrix),
+        cmocka_unit_test(all_agree),           cmocka_unit_test(one_bit_over_dp),
+        cmocka_unit_test(one_bit_over_tp),     cmocka_unit_test(one_bit_of_a_tied_matrix),
+        cmocka_unit_test(one_bit_of_a_master),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

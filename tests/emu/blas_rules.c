@@ -215,6 +215,8 @@ static void a_tensor_core_cuts(void **state) {
     assert_true(one_and_seven(&m, 0x3980) == 1.0f + ldexpf(3.0f, -23)); /* 2^-12 */
     assert_true(one_and_seven(&m, 0xb980) == 1.0f - ldexpf(7.0f, -24));
     assert_true(one_and_seven(&m, 0x3900) == 1.0f); /* 2^-13 */
+    assert_true(one_and_seven(&m, 0x3940) == 1.0f); /* 3/4 of a unit is none */
+    assert_true(one_and_seven(&m, 0xb940) == 1.0f);
     free_matmul(&m);
 }
 

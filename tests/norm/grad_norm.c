@@ -114,9 +114,12 @@ static void check_layout(trine_layout l) {
     for (int u = 0; u < UNITS; u++)
         if (u * l.pp / UNITS == at.pp) own[u] = share(u, at.tp, at.dp);
     norm_sums sums = {own, at.pp == l.pp - 1 ? loss_of(at.dp) : 0};
-    double *scratch = malloc(norm_scratch(UNITS, l) * sizeof *scratch);
+    size_t room = norm_scratch(UNITS, l);
+    double *scratch = malloc((room + 1) * sizeof *scratch);
     assert_non_null(scratch);
+    scratch[room] = -1; /* behind its end */
     OK(norm_global(mesh, &sums, UNITS, scratch, &square, &loss));
+    assert_true(scratch[room] == -1);
     reference(l, &want_square, &want_loss);
     assert_memory_equal(&square, &want_square, sizeof square);
     assert_memory_equal(&loss, &want_loss, sizeof loss);

@@ -70,6 +70,35 @@ static void memory_goes_through(void **state) {
     device_close(&d);
 }
 
+static int waits;
+
+static trine_status count_wait(device *d) {
+    (void)d;
+    waits++;
+    return TRINE_OK;
+}
+
+/* What a queue has taken may run later: its time ends when it has. */
+static void a_queue_is_waited_for(void **state) {
+    (void)state;
+    device *d = opened(DEVICE_REF);
+    const device_memory *own = d->memory;
+    device_memory queue = *own;
+    device_profile p;
+    float x[8] = {0};
+    queue.host = false;
+    queue.wait = count_wait;
+    d->memory = &queue;
+    device_profile_init(&p, d);
+    OK(p.table.gelu_forward(&p.device, x, x + 4, 4));
+    assert_int_equal(waits, 1);
+    device_copy(&p.device, x, x + 4, 4 * sizeof *x);
+    device_zero(&p.device, x, sizeof x);
+    assert_int_equal(waits, 3);
+    d->memory = own;
+    device_close(&d);
+}
+
 /* ---- Work ------------------------------------------------------------------------------------ */
 
 /* One call of a case, and the expected work of its operators. */
@@ -210,6 +239,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_and_every_call_counted),
         cmocka_unit_test(memory_goes_through),
+        cmocka_unit_test(a_queue_is_waited_for),
         cmocka_unit_test(flops_by_hand),
         cmocka_unit_test(bytes_by_hand),
         cmocka_unit_test(gradients_that_are_set),
