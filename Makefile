@@ -163,16 +163,17 @@ $(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(COMPILE) -Itests -c $< -o $@
 
-# Found beside the program's folder wherever the build is.
+# Found beside the program's folder wherever the build is. A program needs no new link when the library changes: it has
+# no copies of the library's variables (-fPIC), and what it includes is in its .d file.
 LINK_TESTED = $(TESTED) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
 
-$(BUILD)/tests/%: tests/%.c $(HARNESS) $(TESTED)
+$(BUILD)/tests/%: tests/%.c $(HARNESS) | $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests $< -o $@ $(HARNESS) $(LINK_TESTED)
 
 # The only tests that use files of bench/.
-$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) $(TESTED)
+$(BUILD)/tests/bench/%: tests/bench/%.c $(HARNESS) $(BENCH_PARTS) | $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Ibench $< -o $@ $(HARNESS) $(BENCH_PARTS) $(LINK_TESTED)
@@ -271,7 +272,7 @@ $(EMU_NCCL): $(BUILD)/emu/nccl.o $(EMU_LIB) emu/libnccl_emu.map
 # Tests may open the object; those of the emulation itself are linked with it and with kernels.
 $(TESTS): | $(EMU_LIB) $(EMU_NCCL)
 
-$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) $(TESTED)
+$(BUILD)/tests/emu/%: tests/emu/%.c $(HARNESS) $(EMU_OBJ) $(EMU_KERNELS) | $(TESTED)
 	@mkdir -p $(@D)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -Iemu $< -o $@ $(HARNESS) $(EMU_KERNELS) $(EMU_OBJ) $(LINK_TESTED) -lstdc++

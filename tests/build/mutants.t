@@ -65,6 +65,6 @@ planting "a duplicate name" 1 "duplicate mutant same"
 echo "mutant one two" >$list
 planting "an invalid line" 1 'invalid line "mutant one two"'
 mutant minus "a + b" "a - b" >$list
-mkdir -p build/mutants/tree/src && echo 'int sum(int a, int b) { return 0; }' >build/mutants/tree/src/sum.c
+mkdir -p build/mutants/1/tree/src && echo 'int sum(int a, int b) { return 0; }' >build/mutants/1/tree/src/sum.c
 planting "the remains of an interrupted run are undone" 0 "1 faults planted, 0 survived"
 done_testing
