@@ -4,6 +4,9 @@
 # exits 1 unless all were caught. Usage: tools/mutants.sh BUILD [NAME...]
 # J=4: so many faults beside each other (default: one a core, at most 8), each in a copy of the tree of its own.
 # TEXTS=1: only check that each text to find is in its file.
+# MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
+# then the cheapest, until three tests have failed or five minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
+# Faults whose text has not changed since are not repeated, so an interrupted run goes on where it was.
 #
 # Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
 # compile; a case that fails without a mutant. A mutant that makes ranks hang is caught when the library's
@@ -14,6 +17,7 @@ set -eu
 build=$1
 shift
 list=tests/mutants/list
+matrix=tests/mutants/matrix
 work=$build/mutants
 limit=${MUTANT_SECONDS:-150}
 cores=$(nproc)
@@ -132,10 +136,10 @@ compile() {
         >"$own/compiled" 2>&1
 }
 
-# program TEST RANKS: what its run needs
+# program TEST RANKS: what its run needs; a script may use any program
 program() {
     case $2 in
-        -) echo all benches ;;
+        -) echo all tests ;;
         *) echo "build/tests/$1" ;;
     esac
 }
@@ -145,9 +149,12 @@ prepare() {
     rm -f "$work/stop"
     rm -rf "$work/taken" "$work/passed"
     mkdir -p "$work/taken" "$work/passed"
-    targets=$(for name in "$@"; do
-        field "$name" test
-    done | while read -r test ranks case; do program "$test" "$ranks"; done | sort -u)
+    targets='all tests'
+    if [ -z "${MATRIX:-}" ]; then
+        targets=$(for name in "$@"; do
+            field "$name" test
+        done | while read -r test ranks case; do program "$test" "$ranks"; done | sort -u)
+    fi
     worker=1
     while [ $worker -le "$jobs" ]; do
         enter $worker
@@ -257,6 +264,109 @@ try() {
     return 1
 }
 
+# ---- The matrix
+
+# sum NAME: of the fault
+sum() {
+    cat "$work/list/$1/file" "$work/list/$1/find" "$work/list/$1/put" | cksum | cut -d' ' -f1
+}
+
+# place NAME: the first and last line of its text
+place() {
+    awk '
+        FNR == NR { old = old (FNR > 1 ? "\n" : "") $0; lines = FNR; next }
+        { text = text $0 "\n" }
+        END {
+            first = split(substr(text, 1, index(text, old)), before, "\n")
+            print first, first + lines - 1
+        }
+    ' "$work/list/$1/find" "$(field "$1" file)"
+}
+
+# executing FILE FIRST LAST: the runs of make check that execute one of these lines, TEST RANKS SECONDS. If none does
+# (a table, a line that goes on), those that execute the file; if none does (a header), all.
+executing() {
+    found=$(tools/coverage.sh "$build" --lines "$1" "$2" "$3")
+    [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines "$1" 1 999999)
+    [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines . 1 999999)
+    [ -n "$found" ] || found=$(cat "$work/runs") # nothing is recorded
+    echo "$found"
+}
+
+# candidates NAME: TEST RANKS of the runs to make
+candidates() {
+    read -r test ranks case <"$work/list/$1/test"
+    # shellcheck disable=SC2046  # two numbers
+    { echo "$test $ranks -1"; executing "$(field "$1" file)" $(place "$1"); } | sort -k3,3n |
+        awk 'NR == FNR { checked[$1, $2]; next } ($1, $2) in checked && !seen[$1, $2]++ { print $1, $2 }' "$work/runs" -
+}
+
+# known TEST RANKS: the file that says whether it passes in the unchanged tree
+known() {
+    echo "$work/passed/$(echo "$*" | tr '/ ' '--')"
+}
+
+sound() {
+    known=$(known "$1" "$2")
+    if [ ! -e "$known" ]; then
+        limit=300
+        # shellcheck disable=SC2046  # split into targets
+        if compile $(program "$@") && run "$1" "$2"; then echo yes >"$known"; else echo no >"$known"; fi
+        if grep -q no "$known"; then echo "$1 on $2 ranks fails on the unchanged tree; what it says does not count"; fi
+    fi
+    grep -q yes "$known"
+}
+
+# explore NAME: a line of the matrix: name, sum, why it ended (three, all, time), runs that passed, runs that failed
+explore() {
+    candidates "$1" >"$own/candidates"
+    plant "$1"
+    began=$(date +%s) passed=0 failed='' count=0 end=all
+    while read -r test ranks; do
+        case "$failed " in *" $test:"*) continue ;; esac
+        if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
+        if [ $count = 3 ]; then end=three; break; fi
+        limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
+        if [ $limit -le 0 ]; then end="time"; break; fi
+        # shellcheck disable=SC2046  # split into targets
+        compile $(program "$test" "$ranks") || {
+            cat "$own/compiled"
+            fail "mutant $1 does not compile"
+        }
+        status=0
+        run "$test" "$ranks" || status=$?
+        case $status in
+            0) passed=$((passed + 1)) ;;
+            124 | 137) end="time"; break ;;
+            *) failed="$failed $test:$ranks" count=$((count + 1)) ;;
+        esac
+    done <"$own/candidates"
+    uproot
+    caught=
+    for run in $failed; do
+        if sound "${run%:*}" "${run##*:}"; then caught="$caught $run"; fi
+    done
+    echo "$1 $(sum "$1") $end $passed$caught" | tee -a "$matrix"
+}
+
+# unexplored NAME...: those that are not in the matrix, or with another text
+unexplored() {
+    for name in "$@"; do
+        grep -q "^$name $(sum "$name") " "$matrix" || echo "$name"
+    done
+}
+
+# In the order of names, the last line of each; those of mutants that are no longer in the list are dropped.
+tidy() {
+    awk -v list="$*" '
+        BEGIN { n = split(list, names, " "); for (i = 1; i <= n; i++) known[names[i]] }
+        /^#/ { print; next }
+        $1 in known { line[$1] = $0 }
+        END { for (name in line) print line[name] | "sort" }
+    ' "$matrix" >"$work/matrix"
+    cp "$work/matrix" "$matrix"
+}
+
 # ---- Workers
 
 # worker NUMBER NAME...: tries those that no other worker has taken
@@ -268,7 +378,11 @@ worker() {
     for name in "$@"; do
         if [ -e "$work/stop" ]; then return 0; fi
         mkdir "$work/taken/$name" 2>/dev/null || continue
-        try "$name" || echo "$name" >>"$work/survivors"
+        if [ -n "${MATRIX:-}" ]; then
+            explore "$name"
+        else
+            try "$name" || echo "$name" >>"$work/survivors"
+        fi
     done
 }
 
@@ -300,15 +414,23 @@ case $build in /*) here='' ;; *) here=$PWD/ ;; esac
 ulimit -c 0 2>/dev/null || true
 unset MAKEFLAGS MFLAGS
 environment
-names=$(read_list)
-if [ $# -gt 0 ]; then names=$*; fi
-count=$(echo "$names" | wc -w)
-if [ "$jobs" -gt "$count" ]; then jobs=$count; fi
+every=$(read_list)
+names=${*:-$every}
 # shellcheck disable=SC2086  # names have no spaces
 check_texts $names
 [ -z "${TEXTS:-}" ] || exit 0
+if [ -n "${MATRIX:-}" ]; then
+    tests/sizes.sh >"$work/runs"
+    # shellcheck disable=SC2086
+    names=$(unexplored $names)
+    trap 'tidy $every' EXIT
+    [ -n "$names" ] || exit 0
+fi
+count=$(echo "$names" | wc -w)
+if [ "$jobs" -gt "$count" ]; then jobs=$count; fi
 # shellcheck disable=SC2086
 all $names
+[ -z "${MATRIX:-}" ] || exit 0
 survivors=$(wc -l <"$work/survivors")
 echo "$count faults planted, $survivors survived"
 [ "$survivors" = 0 ]
