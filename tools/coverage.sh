@@ -46,11 +46,9 @@ launch() {
 
 # executed: the lines of the run's counters, file by file
 executed() {
-    (cd "$raw" && find . -name '*.gcda') | while read -r file; do
-        notes=$cov/${file#./}
-        notes=${notes%.gcda}.gcno
-        if [ -e "$notes" ]; then ln -s "$(realpath "$notes")" "$raw/${file%.gcda}.gcno"; fi
-    done
+    # Counters whose notes are gone are of an older program.
+    (cd "$raw" && find . -name "*.gcda") | sed "s/gcda$/gcno/" |
+        (cd "$cov" && xargs -r cp -l --parents -t "$PWD/${raw#"$cov"/}") || true
     find "$raw" -name '*.gcda' -print0 | xargs -0 -r gcov -t 2>/dev/null | awk -F: '
         $2 ~ /^ *0$/ && $3 == "Source" {
             file = $4

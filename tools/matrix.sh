@@ -1,8 +1,9 @@
 #!/bin/sh
-# What tests/mutants/matrix says (tools/mutants.sh with MATRIX=1 writes it). Usage: tools/matrix.sh [check]
+# What tests/mutants/matrix says (tools/mutants.sh with MATRIX=1 writes it). Usage: tools/matrix.sh [check|unrun]
 # Without an argument: what each test of make check catches alone, which tests catch nothing, and a summary.
 # check: prints what is wrong, and fails if anything is: each mutant of tests/mutants/list must have a line in the
 # matrix, and be caught by a test of make check. A line "NAME unrun" says that a mutant has not been run yet.
+# unrun: adds such a line for each mutant that has none.
 #
 # A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (three tests failed, all have
 # run, or the time was over); how many runs passed; and those that failed, the first of each test.
@@ -16,6 +17,12 @@ matrix=tests/mutants/matrix
     exit 1
 }
 
+if [ "$what" = unrun ]; then
+    sed -n 's/^mutant //p' $list | while read -r name; do
+        grep -q "^$name " $matrix || echo "$name unrun" >>$matrix
+    done
+    exit
+fi
 tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
     function bad(text) { print text; wrong = 1 }
     # The tests of make check that a line names, without ranks; the number of others in `gone`.
