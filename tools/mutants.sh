@@ -121,13 +121,15 @@ new_tree() {
     mkdir -p "$tree"
     sources | xargs cp -p --parents -t "$tree"
     if [ "$build" != build ] || [ ! -e build/flags ]; then return 0; fi
-    mkdir "$tree/build"
+    rm -rf "$own/copied"
+    mkdir "$own/copied"
     for part in build/*; do
         if [ -d "$part" ]; then
             case $part in build/obj | build/tests | build/bench | build/emu) ;; *) continue ;; esac
         fi
-        cp -pr "$part" "$tree/build/"
+        cp -pr "$part" "$own/copied/"
     done
+    mv "$own/copied" "$tree/build"
 }
 
 # compile TARGET...: warnings are not errors here, since mutants leave things unused
@@ -159,9 +161,11 @@ prepare() {
     while [ $worker -le "$jobs" ]; do
         enter $worker
         if [ ! -d "$own" ] && [ $worker -gt 1 ]; then
-            cp -a "$work/1" "$own"
+            rm -rf "$work/copied"
+            cp -a "$work/1" "$work/copied"
+            mv "$work/copied" "$own"
         else
-            if [ -d "$tree" ]; then update_tree; else new_tree; fi
+            if [ -d "$tree/build" ]; then update_tree; else new_tree; fi
             # shellcheck disable=SC2086  # names have no spaces
             compile $targets || {
                 cat "$own/compiled"
