@@ -86,8 +86,8 @@ while read -r file; do affected "$file"; done <"$work/files"
 [ -s "$work/files" ] || note "nothing has changed since the last commit"
 sort -u "$work/first" | sed 's/^/0 /' >"$work/chosen"
 sort -u "$work/tests" | grep -v -x -F -f "$work/first" | sed '/^$/d; s/^/1 /' >>"$work/chosen" || true
-# rank, seconds, test; a test that is not in the record has no seconds
-awk 'NR == FNR { if ($1 == "test") seconds[$2] = $3; next } { print $1, seconds[$2] + 0, $2 }' "$record" "$work/chosen" |
+# 0 (changed) or 1, seconds, test; a test that is not in the record may take ten
+awk 'NR == FNR { if ($1 == "test") seconds[$2] = $3; next } { print $1, $2 in seconds ? seconds[$2] : 10, $2 }' "$record" "$work/chosen" |
     sort -k1,1n -k2,2n -k3,3 | awk -v limit="$limit" -v cores="$(nproc)" '
         $1 == 0 || sum + $2 <= limit * cores { sum += $2; print $3; n++; next }
         { left = left sprintf("%s%s %.0f s", left ? ", " : "", $3, $2 / cores) }
