@@ -9,8 +9,11 @@
 #                     ranks), mix (every layout), cover (every option with every other), gpu (the same, emulated),
 #                     bare (make demo and make check on a minimal Debian), slurm (jobs under Slurm), mpich, openmpi5,
 #                     mpich5 (make check with these MPIs), train (the rest)
-#   make test T=tp    the tests of one folder; T=tp/linear: one file
+#   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
+#                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
+#                     MATRIX=1: all tests that execute it, into tests/mutants/matrix (a night; docs/testing.md)
+#   make coverage     which test executes which line: tests/coverage (an hour on two cores)
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
 #   make bench-comm   collectives against those of MPI on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make check-outside  compare with PyPI's PyTorch, transformers and tokenizers (docs/testing.md): TRINE_PYTHON has them, or a
@@ -109,7 +112,7 @@ TESTED   := $(BUILD)/tests/libtrine_tested.so
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants fuzz fuzzers demo install man uninstall format-check clean FORCE
+.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install man uninstall format-check clean FORCE
 .DELETE_ON_ERROR:
 PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 all: $(PRODUCTS) cuda
@@ -177,9 +180,10 @@ $(HARNESS) $(TEST_OBJ): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(COMPILE) $(if $(findstring /,$*),$(MPI_CFLAGS) $(TEST_INCLUDES)) -Itests -c $< -o $@
 
-# Found beside the program's folder, wherever the build is.
+# Found beside the program's folder, wherever the build is. A program needs no new link when the library changes: it has
+# no copies of the library's variables (-fPIC), and what it includes is in its .d file.
 LINK_TESTED = $(TESTED) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)
-$(TESTS): %: %.o $(HARNESS) $(TESTED)
+$(TESTS): %: %.o $(HARNESS) | $(TESTED)
 	$(call line,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(filter %.o,$^) -o $@ $(LINK_TESTED) $(TEST_LIBS)
 
@@ -319,11 +323,17 @@ check-outside:
 
 test: $(PRODUCTS) benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
+endif
 
 # Mutation tests: can the tests fail?
 mutants:
 	@tools/deps.sh build test
 	@tools/mutants.sh $(BUILD) $(M)
+
+# Which test executes which line; T: only these tests anew.
+coverage:
+	@tools/deps.sh build test
+	@tools/coverage.sh $(BUILD) $(T)
 
 # The programs of tests/fuzz under libFuzzer, in a separate build with Clang. Inputs that reach new code are kept
 # in build-fuzz/corpus, failing ones in build-fuzz/.

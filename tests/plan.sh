@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a wrapper script for prove for each (test, number of ranks), named BUILD/t/<folder>-<name>-np<N>.t, with a
-# time limit. Prints their paths. Usage: tests/plan.sh BUILD [WHICH] [FOLDER or FOLDER/NAME]
+# time limit. Prints their paths. Usage: tests/plan.sh BUILD [WHICH] [FOLDER or FOLDER/NAME...]
 #
 # WHICH is
 #     all         the tests of make check (default)
@@ -22,7 +22,9 @@
 # The markers define the parts; a part may take half an hour on two otherwise idle cores.
 set -eu
 
-build=$1 which=${2:-all} only=${3:-}
+build=$1 which=${2:-all}
+if [ $# -gt 2 ]; then shift 2; else shift $#; fi
+only=$* # names have no spaces
 dir=$build/t
 
 fail() {
@@ -78,10 +80,9 @@ read_fields() {
 }
 
 skipped() {
-    case $only in
-        '') ;;
-        */*) [ "$1" = "$only" ] || return 0 ;;
-        *) [ "${1%%/*}" = "$only" ] || return 0 ;;
+    case " $only " in
+        "  " | *" $1 "* | *" ${1%%/*} "*) ;;
+        *) return 0 ;;
     esac
     case $which in
         full) return 1 ;;

@@ -2,7 +2,11 @@
 # Mutation tests: plants each fault of tests/mutants/list in a copy of the tree, builds the test that the
 # list names, and expects its case to fail. Prints a line for each fault with the case that caught it, and
 # exits 1 unless all were caught. Usage: tools/mutants.sh BUILD [NAME...]
+# J=4: so many faults beside each other (default: one a core, at most 8), each in a copy of the tree of its own.
 # TEXTS=1: only check that each text to find is in its file.
+# MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
+# then the cheapest, until three tests have failed or five minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
+# Faults whose text has not changed since are not repeated, so an interrupted run goes on where it was.
 #
 # Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
 # compile; a case that fails without a mutant. A mutant that makes ranks hang is caught when the library's
@@ -13,28 +17,21 @@ set -eu
 build=$1
 shift
 list=tests/mutants/list
+matrix=tests/mutants/matrix
 work=$build/mutants
-tree=$work/tree # built once, then file by file: a mutant changes one file, and its removal changes it back
 limit=${MUTANT_SECONDS:-150}
+cores=$(nproc)
+jobs=${J:-$((cores > 8 ? 8 : cores))}
+# A worker's folder, and its tree: built once, then file by file. What a mutant's build replaces is put back.
+own=$work/1 tree=$work/1/tree
+job='' # the process that runs
 
 fail() {
     echo "tools/mutants.sh: $*" >&2
     exit 1
 }
 
-# Writes only files that differ; they are then newer than anything built from a mutant.
-copy_tree() {
-    mkdir -p "$tree"
-    git ls-files -co --exclude-standard | while read -r file; do
-        if [ ! -f "$file" ] || cmp -s "$file" "$tree/$file"; then continue; fi
-        mkdir -p "$tree/$(dirname "$file")"
-        cp -p "$file" "$tree/$file"
-        touch "$tree/$file"
-    done
-    (cd "$tree" && find . -path ./build -prune -o -type f -print) | while read -r file; do
-        [ -f "$file" ] || rm "$tree/$file"
-    done
-}
+# ---- The list
 
 # Makes a folder for each mutant of the list, with a file for each field. Prints the mutants' names.
 read_list() {
@@ -74,7 +71,7 @@ field() {
     cat "$work/list/$1/$2" || fail "mutant $1: no field \"$2\""
 }
 
-# mutate NAME: writes its file with the fault to $work/mutated.
+# mutate NAME: prints its file with the fault
 mutate() {
     awk '
         function slurp(file,    line, text, lines) {
@@ -88,95 +85,356 @@ mutate() {
             if (old == "" || !at || index(substr(text, at + 1), old)) exit 1
             print substr(text, 1, at - 1) slurp(ARGV[3]) substr(text, at + length(old))
         }
-    ' "$(field "$1" file)" "$work/list/$1/find" "$work/list/$1/put" >"$work/mutated"
+    ' "$(field "$1" file)" "$work/list/$1/find" "$work/list/$1/put"
 }
 
 check_texts() {
     wrong=
-    for name in "$@"; do mutate "$name" || wrong="$wrong $name"; done
+    for name in "$@"; do mutate "$name" >"$work/mutated" || wrong="$wrong $name"; done
     [ -z "$wrong" ] || fail "text to find is missing from the file or occurs more than once:$wrong"
 }
 
+# ---- Trees
+
+sources() {
+    git ls-files -co --exclude-standard | while read -r file; do
+        if [ -f "$file" ]; then echo "$file"; fi
+    done
+}
+
+# Writes only files that differ; they are then newer than anything built from a mutant.
+update_tree() {
+    sources | while read -r file; do
+        if cmp -s "$file" "$tree/$file"; then continue; fi
+        mkdir -p "$tree/$(dirname "$file")"
+        cp -p "$file" "$tree/$file"
+        touch "$tree/$file"
+    done
+    (cd "$tree" && find . -path ./build -prune -o -type f -print) | while read -r file; do
+        [ -f "$file" ] || rm "$tree/$file"
+    done
+}
+
+# The first tree starts with what is built already; make builds anew what is older than its source, and everything
+# if its flags are others.
+new_tree() {
+    mkdir -p "$tree"
+    sources | xargs cp -p --parents -t "$tree"
+    if [ "$build" != build ] || [ ! -e build/flags ]; then return 0; fi
+    rm -rf "$own/copied"
+    mkdir "$own/copied"
+    for part in build/*; do
+        if [ -d "$part" ]; then
+            case $part in build/obj | build/tests | build/bench | build/emu) ;; *) continue ;; esac
+        fi
+        cp -pr "$part" "$own/copied/"
+    done
+    mv "$own/copied" "$tree/build"
+}
+
+# compile TARGET...: warnings are not errors here, since mutants leave things unused
+compile() {
+    ${MAKE:-make} -C "$tree" --no-print-directory -s -j"$cores" BUILD=build CUDA=0 WERROR= "$@" \
+        >"$own/compiled" 2>&1
+}
+
+# program TEST RANKS: what its run needs; a script may use any program
+program() {
+    case $2 in
+        -) echo all tests ;;
+        *) echo "build/tests/$1" ;;
+    esac
+}
+
+# The trees of workers 1 to $jobs, with the programs of all tests of the list: NAME...
+prepare() {
+    rm -f "$work/stop"
+    rm -rf "$work/taken" "$work/passed"
+    mkdir -p "$work/taken" "$work/passed"
+    targets='all tests'
+    if [ -z "${MATRIX:-}" ]; then
+        targets=$(for name in "$@"; do
+            field "$name" test
+        done | while read -r test ranks case; do program "$test" "$ranks"; done | sort -u)
+    fi
+    worker=1
+    while [ $worker -le "$jobs" ]; do
+        enter $worker
+        if [ ! -d "$own" ] && [ $worker -gt 1 ]; then
+            rm -rf "$work/copied"
+            cp -a "$work/1" "$work/copied"
+            mv "$work/copied" "$own"
+        else
+            if [ -d "$tree/build" ]; then update_tree; else new_tree; fi
+            # shellcheck disable=SC2086  # names have no spaces
+            compile $targets || {
+                cat "$own/compiled"
+                fail "the unchanged tree does not compile"
+            }
+            rm -rf "$own/clean"
+            if [ -d "$tree/build" ]; then cp -al "$tree/build" "$own/clean"; fi
+        fi
+        worker=$((worker + 1))
+    done
+}
+
+# enter WORKER
+enter() {
+    own=$work/$1 tree=$work/$1/tree
+}
+
+# plant NAME: compilers and linkers write new files, so the links in clean keep the old ones.
 plant() {
-    mutate "$1"
-    cp "$work/mutated" "$tree/$(field "$1" file)"
+    planted=$(field "$1" file)
+    mutate "$1" >"$own/mutated"
+    mv "$tree/$planted" "$own/kept"
+    cp "$own/mutated" "$tree/$planted"
+    touch "$own/planted"
 }
 
 uproot() {
-    cp "$(field "$1" file)" "$tree/$(field "$1" file)"
+    mv "$own/kept" "$tree/$planted"
+    (cd "$tree/build" && find . -newer "$here$own/planted" -type f) | while read -r file; do
+        rm "$tree/build/$file"
+        if [ -e "$own/clean/$file" ]; then ln "$own/clean/$file" "$tree/build/$file"; fi
+    done
 }
 
-# compile FOLDER/NAME...: the tests' programs. Warnings are not errors here: mutants leave things unused.
-compile() {
-    for test in "$@"; do set -- "$@" "build/tests/$test"; shift; done
-    ${MAKE:-make} -C "$tree" --no-print-directory -s -j"$(nproc)" BUILD=build WERROR= "$@" \
-        >"$work/compiled" 2>&1
+# ---- Tests
+
+# As tests/run.sh and its wrappers do.
+environment() {
+    OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} UCX_MEM_MMAP_HOOK_MODE=none BUILD=build
+    export OMP_WAIT_POLICY UCX_MEM_MMAP_HOOK_MODE BUILD
 }
 
-# run FOLDER/NAME RANKS CASE: its output goes to $work/said.
+# run TEST RANKS [CASE]: its output goes to $own/said. RANKS is - for a script.
 run() {
+    rm -rf "$own/tmp"
+    mkdir "$own/tmp"
+    if [ -n "${3:-}" ]; then set -- "$1" "$2" env "TRINE_CASE=$3"; else set -- "$1" "$2"; fi
+    test=$1 ranks=$2
+    shift 2
+    case $ranks in
+        -) set -- "$@" "tests/$test.t" ;;
+        0) set -- "$@" "build/tests/$test" ;;
+        *) set -- "$@" tools/mpirun.sh -np "$ranks" "build/tests/$test" ;;
+    esac
+    (cd "$tree" && OMPI_MCA_orte_tmpdir_base=$here$own/tmp exec timeout -k 10 "$limit" "$@") \
+        >"$own/said" 2>&1 </dev/null & # mpirun would read the caller's input
+    job=$!
     status=0
-    (cd "$tree" && TRINE_CASE=$3 timeout -k 10 "$limit" "build/t/$(echo "$1" | tr / -)-np$2.t") \
-        >"$work/said" 2>&1 </dev/null || status=$? # mpirun would read the caller's input
+    wait $job || status=$?
+    job=
     return $status
 }
 
-# The unchanged tree: its tests are built together, and each case of the list must pass.
-check_baseline() {
-    (cd "$tree" && tests/plan.sh build full >/dev/null)
-    # shellcheck disable=SC2046  # one argument a test
-    compile $(for name in "$@"; do field "$name" test; done | cut -d' ' -f1 | sort -u) || {
-        cat "$work/compiled"
-        fail "the unchanged tree does not compile"
-    }
-    for name in "$@"; do field "$name" test; done | sort -u | while read -r test ranks case; do
-        if run "$test" "$ranks" "$case" && grep -q "^ok 1 - $case\$" "$work/said"; then continue; fi
-        cat "$work/said"
-        fail "$test on $ranks ranks: $case fails on the unchanged tree"
-    done
+# passes TEST RANKS CASE: each case of the list must pass in the unchanged tree.
+passes() {
+    mkdir "$work/passed/$(echo "$*" | tr '/ ' '--')" 2>/dev/null || return 0
+    if run "$1" "$2" "$3" && grep -q "^ok [0-9]* - $3\$" "$own/said"; then return 0; fi
+    cat "$own/said"
+    fail "$1 on $2 ranks: $3 fails on the unchanged tree"
 }
 
 # The first line of the output that tells what failed.
 message() {
-    grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$work/said" | head -n 1 | cut -c1-120
+    grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$own/said" | head -n 1 | cut -c1-120
 }
 
 # try NAME: 0 if its test fails as it should.
 try() {
-    field "$1" test >"$work/test"
-    read -r test ranks case <"$work/test"
+    field "$1" test >"$own/test"
+    read -r test ranks case <"$own/test"
+    passes "$test" "$ranks" "$case"
     plant "$1"
-    compile "$test" || {
-        cat "$work/compiled"
+    # shellcheck disable=SC2046  # split into targets
+    compile $(program "$test" "$ranks") || {
+        cat "$own/compiled"
         fail "mutant $1 does not compile"
     }
     caught=0
     run "$test" "$ranks" "$case" || caught=$?
-    uproot "$1"
+    uproot
     where="$test np=$ranks $case"
     case $caught in
         0) echo "SURVIVED  $1: $where passes; $(field "$1" breaks)" ;;
         124 | 137) echo "SURVIVED  $1: $where runs into the limit of $limit s; $(field "$1" breaks)" ;;
-        *) printf 'caught    %-26s %s\n          %s\n' "$1" "$where" "$(message)" ;;
+        *)
+            printf 'caught    %-26s %s\n          %s\n' "$1" "$where" "$(message)"
+            return 0
+            ;;
     esac
-    [ $caught != 0 ] && [ $caught != 124 ] && [ $caught != 137 ]
+    return 1
+}
+
+# ---- The matrix
+
+# sum NAME: of the fault
+sum() {
+    cat "$work/list/$1/file" "$work/list/$1/find" "$work/list/$1/put" | cksum | cut -d' ' -f1
+}
+
+# place NAME: the first and last line of its text
+place() {
+    awk '
+        FNR == NR { old = old (FNR > 1 ? "\n" : "") $0; lines = FNR; next }
+        { text = text $0 "\n" }
+        END {
+            first = split(substr(text, 1, index(text, old)), before, "\n")
+            print first, first + lines - 1
+        }
+    ' "$work/list/$1/find" "$(field "$1" file)"
+}
+
+# executing FILE FIRST LAST: the runs of make check that execute one of these lines, TEST RANKS SECONDS. If none does
+# (a table, a line that goes on), those that execute the file; if none does (a header), all.
+executing() {
+    found=$(tools/coverage.sh "$build" --lines "$1" "$2" "$3")
+    [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines "$1" 1 999999)
+    [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines . 1 999999)
+    [ -n "$found" ] || found=$(cat "$work/runs") # nothing is recorded
+    echo "$found"
+}
+
+# candidates NAME: TEST RANKS of the runs to make
+candidates() {
+    read -r test ranks case <"$work/list/$1/test"
+    # shellcheck disable=SC2046  # two numbers
+    { echo "$test $ranks -1"; executing "$(field "$1" file)" $(place "$1"); } | sort -k3,3n |
+        awk 'NR == FNR { checked[$1, $2]; next } ($1, $2) in checked && !seen[$1, $2]++ { print $1, $2 }' "$work/runs" -
+}
+
+# known TEST RANKS: the file that says whether it passes in the unchanged tree
+known() {
+    echo "$work/passed/$(echo "$*" | tr '/ ' '--')"
+}
+
+sound() {
+    known=$(known "$1" "$2")
+    if [ ! -e "$known" ]; then
+        limit=300
+        # shellcheck disable=SC2046  # split into targets
+        if compile $(program "$@") && run "$1" "$2"; then echo yes >"$known"; else echo no >"$known"; fi
+        if grep -q no "$known"; then echo "$1 on $2 ranks fails on the unchanged tree; what it says does not count"; fi
+    fi
+    grep -q yes "$known"
+}
+
+# explore NAME: a line of the matrix: name, sum, why it ended (three, all, time), runs that passed, runs that failed
+explore() {
+    candidates "$1" >"$own/candidates"
+    plant "$1"
+    began=$(date +%s) passed=0 failed='' count=0 end=all
+    while read -r test ranks; do
+        case "$failed " in *" $test:"*) continue ;; esac
+        if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
+        if [ $count = 3 ]; then end=three; break; fi
+        limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
+        if [ $limit -le 0 ]; then end="time"; break; fi
+        # shellcheck disable=SC2046  # split into targets
+        compile $(program "$test" "$ranks") || {
+            cat "$own/compiled"
+            fail "mutant $1 does not compile"
+        }
+        status=0
+        run "$test" "$ranks" || status=$?
+        case $status in
+            0) passed=$((passed + 1)) ;;
+            124 | 137) end="time"; break ;;
+            *) failed="$failed $test:$ranks" count=$((count + 1)) ;;
+        esac
+    done <"$own/candidates"
+    uproot
+    caught=
+    for run in $failed; do
+        if sound "${run%:*}" "${run##*:}"; then caught="$caught $run"; fi
+    done
+    echo "$1 $(sum "$1") $end $passed$caught" | tee -a "$matrix"
+}
+
+# unexplored NAME...: those that are not in the matrix, or with another text
+unexplored() {
+    for name in "$@"; do
+        grep -q "^$name $(sum "$name") " "$matrix" || echo "$name"
+    done
+}
+
+# In the order of names, the last line of each; those of mutants that are no longer in the list are dropped.
+tidy() {
+    awk -v list="$*" '
+        BEGIN { n = split(list, names, " "); for (i = 1; i <= n; i++) known[names[i]] }
+        /^#/ { print; next }
+        $1 in known { line[$1] = $0 }
+        END { for (name in line) print line[name] | "sort" }
+    ' "$matrix" >"$work/matrix"
+    cp "$work/matrix" "$matrix"
+}
+
+# ---- Workers
+
+# worker NUMBER NAME...: tries those that no other worker has taken
+worker() {
+    enter "$1"
+    shift
+    trap '[ -z "$job" ] || kill $job; exit 130' INT TERM
+    trap 'ended $?' EXIT
+    for name in "$@"; do
+        if [ -e "$work/stop" ]; then return 0; fi
+        mkdir "$work/taken/$name" 2>/dev/null || continue
+        if [ -n "${MATRIX:-}" ]; then
+            explore "$name"
+        else
+            try "$name" || echo "$name" >>"$work/survivors"
+        fi
+    done
+}
+
+# ended STATUS: the others stop if this worker had to
+ended() {
+    [ "$1" = 0 ] || touch "$work/stop"
+    exit "$1"
+}
+
+# all NAME...: exits with 1 if a worker had to stop
+all() {
+    : >"$work/survivors"
+    prepare "$@"
+    workers='' number=1
+    trap 'touch "$work/stop"; kill $workers' INT TERM
+    while [ $number -le "$jobs" ]; do
+        (worker $number "$@") &
+        workers="$workers $!"
+        number=$((number + 1))
+    done
+    stopped=0
+    for pid in $workers; do wait "$pid" || stopped=1; done
+    [ $stopped = 0 ] || exit 1
 }
 
 [ -e "$list" ] || fail "$list not found; run this from the root of the repository"
+case $build in /*) here='' ;; *) here=$PWD/ ;; esac
 # shellcheck disable=SC3045  # not every shell has this limit
 ulimit -c 0 2>/dev/null || true
 unset MAKEFLAGS MFLAGS
-names=$(read_list)
-if [ $# -gt 0 ]; then names=$*; fi
+environment
+every=$(read_list)
+names=${*:-$every}
 # shellcheck disable=SC2086  # names have no spaces
 check_texts $names
 [ -z "${TEXTS:-}" ] || exit 0
-copy_tree
+if [ -n "${MATRIX:-}" ]; then
+    tests/sizes.sh >"$work/runs"
+    # shellcheck disable=SC2086
+    names=$(unexplored $names)
+    trap 'tidy $every' EXIT
+    [ -n "$names" ] || exit 0
+fi
+count=$(echo "$names" | wc -w)
+if [ "$jobs" -gt "$count" ]; then jobs=$count; fi
 # shellcheck disable=SC2086
-check_baseline $names
-survivors=0
-for name in $names; do
-    try "$name" || survivors=$((survivors + 1))
-done
-echo "$(echo "$names" | wc -w) faults planted, $survivors survived"
-[ $survivors = 0 ]
+all $names
+[ -z "${MATRIX:-}" ] || exit 0
+survivors=$(wc -l <"$work/survivors")
+echo "$count faults planted, $survivors survived"
+[ "$survivors" = 0 ]

@@ -1,15 +1,17 @@
 #!/bin/bash
-# Tests tools/mutants.sh in a tree of its own with one source and one test: it tells caught from survived, and stops
-# when its list is wrong. Also checks that the texts of the real list are in their files.
+# Tests tools/mutants.sh and tools/matrix.sh in a tree of their own with one source and few tests: caught is told from
+# survived, a wrong list stops them, the matrix names what fails. Also checks the real list and matrix: the texts are in
+# their files, and each fault is caught by a test of make check.
 set -eu
 . tests/lib.sh
 needs git make
 
 tree=$dir/tree
 check "all texts are there" env TEXTS=1 tools/mutants.sh "$dir/texts"
+check "each fault is caught by a test of make check" tools/matrix.sh check
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/tests/mutants" "$tree/src"
-cp tools/mutants.sh "$tree/tools/"
-cp tests/plan.sh "$tree/tests/"
+cp tools/mutants.sh tools/matrix.sh tools/coverage.sh "$tree/tools/"
+cp tests/sizes.sh "$tree/tests/"
 cd "$tree"
 git init -q .
 echo /build/ >.gitignore
@@ -65,6 +67,57 @@ planting "a duplicate name" 1 "duplicate mutant same"
 echo "mutant one two" >$list
 planting "an invalid line" 1 'invalid line "mutant one two"'
 mutant minus "a + b" "a - b" >$list
-mkdir -p build/mutants/tree/src && echo 'int sum(int a, int b) { return 0; }' >build/mutants/tree/src/sum.c
+mkdir -p build/mutants/1/tree/src && echo 'int sum(int a, int b) { return 0; }' >build/mutants/1/tree/src/sum.c
 planting "the remains of an interrupted run are undone" 0 "1 faults planted, 0 survived"
+
+# another NAME CONDITION [MARKER]: one more test
+another() {
+    cat >"tests/suite/$1.c" <<END
+/* TEST np=0 ${3:-}*/
+#include <stdio.h>
+int sum(int, int);
+int main(void) {
+    int good = $2;
+    printf("1..1\n%s 1 - holds\n", good ? "ok" : "not ok");
+    return !good;
+}
+END
+}
+
+# has LINE: the matrix has it; its second word, a sum, is left out
+has() {
+    sed 's/^\([^ ]*\) [0-9]* /\1 /' tests/mutants/matrix | grep -qx -- "$1"
+}
+
+another bad 0
+another long "sum(1, 2) == 3" "full=all "
+another other "sum(1, 2) == 3"
+another positive "sum(1, 2) > 0"
+another single 1
+printf 'all: ;\ntests: $(patsubst %%.c,build/%%,$(wildcard tests/*/*.c))\n' >>Makefile
+{ mutant minus "a + b" "a - b"; mutant times "a + b" "a * b"; mutant more "a + b" "a + b + 1"; } >$list
+printf '# What catches what.\nmore unrun\ngone 12 all 1 suite/sum:0\n' >tests/mutants/matrix
+export MATRIX=1 J=1
+planting "a test that fails without a fault does not count" 0 "suite/bad on 0 ranks fails on the unchanged tree"
+check "the matrix has those that fail, until three have" has "minus three 0 suite/sum:0 suite/other:0"
+check "and those that pass" has "times all 2 suite/sum:0 suite/other:0"
+check "a fault that has left the list leaves the matrix" test "$(grep -c . tests/mutants/matrix)" = 4
+rm tests/suite/bad.c
+mutant minus "a + b" "a * b" >$list
+planting "a fault with another text is tried again" 0 "minus .* all 2 suite/sum:0 suite/other:0"
+run tools/mutants.sh build
+check "one with the same text is not" test "$status$(cat "$dir/out" "$dir/err")" = 0
+check "the matrix is complete" tools/matrix.sh check
+mutant single "a + b" "b + a" >>$list
+run tools/matrix.sh check
+check "a fault without a line is an error" prints 1 "single: not in tests/mutants/matrix"
+planting "a fault that nothing catches" 0 "single [0-9]* all"
+run tools/matrix.sh check
+check "is an error" prints 1 "single: no test of make check catches it"
+sed -i '/^single /d' tests/mutants/matrix
+run tools/matrix.sh unrun
+run tools/matrix.sh check
+check "one that has not been run is told" prints 1 "1 mutants have not been run yet"
+run tools/matrix.sh
+check "the report has what a test catches alone" prints 1 "    suite/positive"
 done_testing

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Prints the tests to run after a change: those of make check that execute lines of files changed since the last commit
+# (git diff HEAD, and files that git does not know), by the record of tests/coverage, the cheapest first, and at most a
+# minute of them; a changed test comes first. What is left out, and what the record does not know, is told on standard
+# error. Usage: tests/changed.sh BUILD [SECONDS]: `make test CHANGED=1`
+#
+# A file without lines of its own, such as a header of declarations, stands for the sources that include it, by what the
+# compiler has written in BUILD.
+set -eu
+
+build=$1 limit=${2:-60}
+record=tests/coverage
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+
+note() {
+    echo "tests/changed.sh: $*" >&2
+}
+
+# recorded FILE...: the tests that execute lines of these files
+recorded() {
+    awk -v files="$*" '
+        BEGIN { n = split(files, list, " "); for (i = 1; i <= n; i++) changed[list[i]] }
+        $1 == "test" { name[++tests] = $2; next }
+        $1 in changed {
+            for (at = 1; at <= length($2); at++) {
+                digit = index("0123456789abcdef", substr($2, at, 1)) - 1
+                for (i = 4; i >= 1; i--) {
+                    if (digit % 2) print name[4 * at - 4 + i]
+                    digit = int(digit / 2)
+                }
+            }
+        }' "$record"
+}
+
+# includers FILE: the sources of which the compiler read this file
+includers() {
+    find "$build/obj" "$build/emu" "$build/tests" "$build/bench" -name '*.d' -exec grep -l -e " $1\( \|\$\)" {} + \
+        2>/dev/null | sed -e "s|^$build/||" -e 's|\.d$||' | while read -r made; do
+        case $made in
+            obj/*) echo "src/${made#obj/}" | sed -e 's|\.o$||' -e '/element/s|\.[a-z0-9_]*$||' -e 's|$|.c|' ;;
+            emu/*.o) for name in "src/${made#emu/}" "$made"; do ls "${name%.o}.cu" "${name%.o}.cc" 2>/dev/null || true; done ;;
+            tests/*.o | bench/*.o) echo "${made%.o}.c" ;;
+            tests/* | bench/*) echo "$made.c" ;;
+        esac
+    done
+}
+
+# affected FILE: its tests; for a test, itself
+affected() {
+    test=${1#tests/} test=${test%.[ct]}
+    if grep -q "^$test " "$work/runs" && [ -e "$1" ]; then
+        case $1 in tests/*/*.[ct]) echo "$test" >>"$work/first"; return ;; esac
+    fi
+    found=$(recorded "$1")
+    case $1 in
+        *.h | *.cuh)
+            for source in $(includers "$1"); do
+                test=${source#tests/} test=${test%.c}
+                if grep -q "^$test " "$work/runs"; then echo "$test"; fi
+                echo "$source" >>"$work/sources"
+            done >>"$work/tests"
+            if [ -e "$work/sources" ]; then
+                # shellcheck disable=SC2046  # split into files
+                found="$found $(recorded $(cat "$work/sources"))"
+                rm "$work/sources"
+            fi
+            ;;
+    esac
+    if [ -n "$(echo "$found" | tr -d ' \n')" ]; then
+        echo "$found" | tr ' ' '\n' >>"$work/tests"
+    else
+        note "$1: no test of make check is known to execute it"
+    fi
+}
+
+[ -e "$record" ] || {
+    note "no $record: make coverage writes it"
+    exit 1
+}
+tests/sizes.sh >"$work/runs"
+: >"$work/first"
+: >"$work/tests"
+{ git diff --name-only HEAD; git ls-files -o --exclude-standard; } | sort -u >"$work/files"
+while read -r file; do affected "$file"; done <"$work/files"
+[ -s "$work/files" ] || note "nothing has changed since the last commit"
+sort -u "$work/first" | sed 's/^/0 /' >"$work/chosen"
+sort -u "$work/tests" | grep -v -x -F -f "$work/first" | sed '/^$/d; s/^/1 /' >>"$work/chosen" || true
+# 0 (changed) or 1, seconds, test; a test that is not in the record may take ten
+awk 'NR == FNR { if ($1 == "test") seconds[$2] = $3; next } { print $1, $2 in seconds ? seconds[$2] : 10, $2 }' "$record" "$work/chosen" |
+    sort -k1,1n -k2,2n -k3,3 | awk -v limit="$limit" -v cores="$(nproc)" '
+        $1 == 0 || sum + $2 <= limit * cores { sum += $2; print $3; n++; next }
+        { left = left sprintf("%s%s %.0f s", left ? ", " : "", $3, $2 / cores) }
+        END {
+            printf "tests/changed.sh: %d tests, %.0f s of %d cores by the record\n", n, sum / cores, cores >"/dev/stderr"
+            if (left) print "tests/changed.sh: left out: " left >"/dev/stderr"
+        }'

@@ -1,0 +1,73 @@
+#!/bin/sh
+# What tests/mutants/matrix says (tools/mutants.sh with MATRIX=1 writes it). Usage: tools/matrix.sh [check|unrun]
+# Without an argument: what each test of make check catches alone, which tests catch nothing, and a summary.
+# check: prints what is wrong, and fails if anything is: each mutant of tests/mutants/list must have a line in the
+# matrix, and be caught by a test of make check. A line "NAME unrun" says that a mutant has not been run yet.
+# unrun: adds such a line for each mutant that has none.
+#
+# A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (three tests failed, all have
+# run, or the time was over); how many runs passed; and those that failed, the first of each test.
+set -eu
+
+what=${1:-report}
+list=tests/mutants/list
+matrix=tests/mutants/matrix
+[ -e $matrix ] || {
+    echo "$matrix: missing; make mutants MATRIX=1 writes it"
+    exit 1
+}
+
+if [ "$what" = unrun ]; then
+    sed -n 's/^mutant //p' $list | while read -r name; do
+        grep -q "^$name " $matrix || echo "$name unrun" >>$matrix
+    done
+    exit
+fi
+tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
+    function bad(text) { print text; wrong = 1 }
+    # The tests of make check that a line names, without ranks; the number of others in `gone`.
+    function read_line(    i, test) {
+        lines[$1] = $0
+        unrun[$1] = $2 == "unrun"
+        for (i = 5; i <= NF; i++) {
+            test = $i
+            sub(/:.*/, "", test)
+            if (!(test in checked)) { gone[$1] = gone[$1] " " test; continue }
+            catchers[$1] = catchers[$1] " " test
+            number[$1]++
+            catches[test]++
+        }
+        if (number[$1] == 1 && $3 == "all") alone[test_of($1)] = alone[test_of($1)] " " $1
+        if (number[$1] == 1 && $3 == "time") perhaps[test_of($1)] = perhaps[test_of($1)] " " $1
+    }
+    function test_of(name) { return substr(catchers[name], 2) }
+    FILENAME == "-" { checked[$1]; if (!($1 in at)) { order[++tests] = $1; at[$1] = tests } next }
+    FILENAME == list { if ($1 == "mutant") mutants[++count] = $2; if ($1 == "test") named[mutants[count]] = $2; next }
+    /^#/ || NF == 0 { next }
+    { read_line() }
+    function check(    i, name) {
+        for (i = 1; i <= count; i++) {
+            name = mutants[i]
+            if (!(named[name] in checked)) bad(name ": " named[name] " is not in make check")
+            if (!(name in lines)) bad(name ": not in " matrix "; make mutants MATRIX=1 M=" name ", or a line \"" name " unrun\"")
+            else if (!unrun[name] && !number[name])
+                bad(name ": no test of make check catches it" (gone[name] ? "; gone:" gone[name] : ""))
+        }
+        for (i = 1; i <= count; i++) waiting += unrun[mutants[i]]
+        if (waiting) print waiting " mutants have not been run yet"
+    }
+    function report(    i, caught) {
+        print "caught by this test alone:"
+        for (i = 1; i <= tests; i++) if (alone[order[i]]) print "    " order[i] ":" alone[order[i]]
+        print "caught by this test alone as far as the time went:"
+        for (i = 1; i <= tests; i++) if (perhaps[order[i]]) print "    " order[i] ":" perhaps[order[i]]
+        print "tests that have caught nothing (when three had failed, others were not run):"
+        for (i = 1; i <= tests; i++) if (!catches[order[i]]) print "    " order[i]
+        print "caught by no test of make check:"
+        for (i = 1; i <= count; i++) {
+            if (number[mutants[i]]) caught++
+            else if (!unrun[mutants[i]] && mutants[i] in lines) print "    " mutants[i]
+        }
+        print caught + 0 " of " count " mutants caught"
+    }
+    END { if (what == "check") check(); else report(); exit wrong }' - $list $matrix
