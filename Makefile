@@ -161,7 +161,7 @@ $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
 $(HARNESS): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call line,CC,$<)
-	$(Q)$(COMPILE) -Itests -c $< -o $@
+	$(Q)$(COMPILE) $(MPI_CFLAGS) -Itests -c $< -o $@
 
 # Found beside the program's folder wherever the build is.
 LINK_TESTED = $(TESTED) -Wl,-rpath,'$$ORIGIN/..' -lcmocka $(LIBS)

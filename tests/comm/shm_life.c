@@ -1,4 +1,4 @@
-/* TEST np=2,4 */
+/* TEST np=2,4 apart */
 /* The lifetime of windows: a mesh releases everything that it takes from the system, in the world and in
  * parts of it, with several meshes at a time; a window's pages are allocated when it is created; a window
  * without enough free memory is refused before MPI is called; and no window is freed before all ranks free it. */
