@@ -9,6 +9,7 @@
 #                     ranks), mix (every layout), cover (every option with every other), gpu (the same, emulated),
 #                     bare (make demo and make check on a minimal Debian), slurm (jobs under Slurm), mpich, openmpi5,
 #                     mpich5 (make check with these MPIs), train (the rest)
+#                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one

@@ -1,9 +1,9 @@
 # For prove (tests/run.sh): which tests run beside each other, and what was skipped.
 #
-# Each test takes as many of the slots (prove's jobs) as its wrapper says, "# slots 8" (tests/plan.sh), at most all but
-# one, and starts only when they are free: its time limit begins then. The longest is first, by the files of recorded
-# times, tests/costs and BUILD/costs (lines "NAME SECONDS"; a later one counts). What does not fit yet is not starved:
-# later tests may pass it only in slots that it leaves.
+# Each test takes as many of the slots (prove's jobs) as its wrapper says, "# slots 8" (tests/plan.sh), at most all
+# but one, and starts only when they are free: its time limit begins then. The longest is first, by the files of
+# recorded times, tests/costs and BUILD/costs (lines "NAME SECONDS"; a later one counts). What does not fit yet is
+# not starved: later tests may pass it only in slots that it leaves.
 #
 # At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
 # tab, the reason.

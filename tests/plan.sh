@@ -2,9 +2,9 @@
 # Makes a wrapper script for prove for each test, with a time limit. Prints their paths. Usage:
 # tests/plan.sh BUILD [WHICH] [FOLDER or FOLDER/NAME]
 #
-# A wrapper is BUILD/t/<folder>-<name>.t of a script, with -np<N> of a C test, with -np<N>-<M> of one that runs on N and
-# on M ranks: a single launch of the largest number, in which its first ranks make the smaller worlds, one after the
-# other (TRINE_WORLDS, tests/harness.c).
+# A wrapper is BUILD/t/<folder>-<name>.t of a script, with -np<N> of a C test, with -np<N>-<M> of one that runs on N
+# and on M ranks: a single launch of the largest number, whose first ranks make the smaller worlds, one after the
+# other (TRINE_WORLDS, tests/harness.c). It says how many slots the test takes (tests/Slots.pm).
 #
 # WHICH is
 #     all         the tests of make check (default)
@@ -18,17 +18,16 @@
 # A C test has a marker on its first line. A script (tests/*/*.t, prints TAP itself) has one on its second line, which
 # may be omitted:
 #
-#     /* TEST np=1,2,4 */                on each number of ranks; np=0: a plain process; np=none: only built
+#     /* TEST np=1,2,4 */                 on each number of ranks; np=0: a plain process; np=none: only built
 #     /* TEST np=1,2,4 apart */           a launch for each: the test asks about the whole job
 #     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (300) a size
 #     /* TEST np=8 longer=mix */           in make check; runs longer in that part, where TRINE_FULL is set
 #     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
 #     # TEST full=mix timeout=900
-#     # TEST ranks=4                     it keeps about so many cores busy (1): as a test of np=4 is, it is run beside others
-#                                        where there are as many (tests/Slots.pm)
+#     # TEST ranks=4                     it keeps about so many cores busy (1)
 #
-# BUILD/t/NAME.times of the last run has the CPU times of the wrapper's shell, those of the test, and the test's seconds;
-# the next plan adds the seconds to BUILD/costs.
+# BUILD/t/NAME.times of the last run has the CPU times of the wrapper's shell, those of the test, and how many seconds
+# it took; the next plan takes those over into BUILD/costs.
 #
 # The markers define the parts; a part may take half an hour on two otherwise idle cores.
 set -eu
@@ -161,7 +160,8 @@ keep_costs() {
     [ -d "$dir" ] || return 0
     {
         if [ -e "$build/costs" ]; then cat "$build/costs"; fi
-        find "$dir" -name '*.times' -exec awk 'FNR == 3 { sub(/.*\//, "", FILENAME); sub(/\.times$/, "", FILENAME); print FILENAME, $1 }' {} +
+        find "$dir" -name '*.times' -exec awk '
+            FNR == 3 { name = FILENAME; gsub(/^.*\/|\.times$/, "", name); print name, $1 }' {} +
     } | awk '{ last[$1] = $2 } END { for (name in last) print name, last[name] }' | sort >"$build/costs.new"
     mv "$build/costs.new" "$build/costs"
 }
