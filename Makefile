@@ -9,6 +9,7 @@
 #                     ranks), mix (every layout), cover (every option with every other), gpu (the same, emulated),
 #                     bare (make demo and make check on a minimal Debian), slurm (jobs under Slurm), mpich, openmpi5,
 #                     mpich5 (make check with these MPIs), train (the rest)
+#                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
@@ -321,7 +322,15 @@ check-outside:
 	@$(MAKE) --no-print-directory $(PRODUCTS) $(BUILD)/tests/ckpt/logits_driver $(BUILD)/tests/tokenizer/driver
 	@tests/outside/run.sh $(BUILD)
 
-test: $(PRODUCTS) benches $(if $(T),$(filter $(BUILD)/tests/$(T) $(BUILD)/tests/$(T)/%,$(TESTS)),$(TESTS))
+# Scripts use any program, and those that only they run. A C test needs none of them.
+SCRIPTS := $(if $(T),$(wildcard $(T:%=tests/%.t) $(T:%=tests/%/*.t)),all)
+ifdef CHANGED
+test:
+	@chosen=$$(tests/changed.sh $(BUILD)) && \
+	    if [ -n "$$chosen" ]; then $(MAKE) --no-print-directory test CHANGED= T="$$(echo $$chosen)"; fi
+else
+test: $(if $(SCRIPTS),$(PRODUCTS) benches $(filter %_driver,$(TESTS))) \
+      $(if $(T),$(filter $(T:%=$(BUILD)/tests/%) $(T:%=$(BUILD)/tests/%/%),$(TESTS)),$(TESTS))
 	@tests/run.sh $(BUILD) all $(T)
 endif
 

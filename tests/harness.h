@@ -1,12 +1,17 @@
 /* Included by every test file. The first line of a file has the number of ranks:
  *
  *     TEST np=0        one process, no MPI (these also run under the sanitizers)
- *     TEST np=1,2,4    mpirun with that many ranks, once each
+ *     TEST np=1,2,4    on that many ranks, in one launch
  *
  * and ends with `int main(int argc, char **argv) { return HARNESS_RUN(argc, argv, tests); }` where
  * `tests` is an array of struct CMUnitTest. Rank 0 prints TAP on standard output, the other ranks print nothing
  * there. With more than one rank a failed assertion aborts the process, so that mpirun aborts
- * the job with a non-zero status: a rank that left a test early would hang its peers. */
+ * the job with a non-zero status: a rank that left a test early would hang its peers.
+ *
+ * Several sizes (tests/plan.sh) are one launch of the largest with TRINE_WORLDS="1 2 4": for each of them the
+ * first ranks make a world and run all cases, which are named "np=2 name"; the others sleep. A test that asks about
+ * the whole job (MPI_COMM_WORLD) has the word "apart" in its marker, and is launched for each size. Without
+ * TRINE_WORLDS all ranks run all cases once, under their own names. TRINE_CASE names cases without sizes. */
 #ifndef TRINE_TESTS_HARNESS_H
 #define TRINE_TESTS_HARNESS_H
 
@@ -19,7 +24,7 @@
 #include "base/status.h"
 #include "trine.h"
 
-/* The job's world; NULL in np=0 tests, which do not start MPI. */
+/* The world of the ranks that run the case; NULL in np=0 tests, which do not start MPI. */
 extern trine_world *harness_world;
 
 #define HARNESS_RUN(argc, argv, tests)                                                             \

@@ -22,17 +22,36 @@ number=0
 failed=0
 : >"$dir/statuses"
 
+# packages GROUP...: installs what is missing of these groups of tools/deps.sh; the test's PATH has the commands of
+# what was there when the run began, so it is made again. Output on standard error; false if they cannot be installed.
+packages() {
+    tools/deps.sh "$@" >&2 || return 1
+    PATH=$(tests/path.sh "$BUILD")
+    export PATH
+}
+
 # ---- Cases
 
 # skip_all WHY: skips the whole script
 skip_all() {
+    reasoned "$1"
     echo "1..0 # SKIP $1"
     exit 0
 }
 
 skip() { # skip NAME WHY
+    reasoned "$2"
     number=$((number + 1))
     echo "ok $number - $1 # SKIP $2"
+}
+
+# reasoned WHY: fails the test if it is none; one that ends with a colon has lost its second half
+reasoned() {
+    case $1 in '' | *: | *": ") ;; *) return 0 ;; esac
+    number=$((number + 1))
+    echo "not ok $number - skipped without a reason: $1"
+    failed=1
+    done_testing
 }
 
 result() { # result STATUS NAME: with the output in case of failure

@@ -14,10 +14,12 @@ command -v dpkg-query >/dev/null || {
     exit
 }
 
-# The paths of the given commands.
+# The paths of the given commands; in such a PATH itself, those of the caller that it was made for.
 places() {
     for word in "$@"; do
-        case $word in -*) ;; *) command -v "$word" || true ;; esac
+        case $word in -*) continue ;; esac
+        place=$(command -v "$word") || continue
+        case $place in */path/[0-9]*/*) readlink "$place" || echo "$place" ;; *) echo "$place" ;; esac
     done
 }
 

@@ -1,8 +1,11 @@
 #!/bin/sh
 # Plans the tests (same arguments as tests/plan.sh) and runs them with prove; all must pass, and
-# there must be at least one. PROVE_JOBS (cores + 1) of the tests that tests/rules.yml allows run in parallel.
+# there must be at least one. PROVE_JOBS (cores + 1) is the number of slots: a test takes as many as it has ranks,
+# at most all but one, a script or a single process one, and those that fit run beside each other (tests/Slots.pm).
 # PROVE_FLAGS are passed to prove (-v shows every case). Tests see only the commands of the packages in
 # tools/deps.sh (tests/path.sh).
+#
+# The exit status is 77 if no test could be run: all were skipped.
 set -eu
 
 tests=$(tests/plan.sh "$@")
@@ -19,12 +22,14 @@ if [ -z "${NVCC:-}${CUDA_HOME:-}" ] && nvcc=$(command -v nvcc); then export NVCC
 # shellcheck disable=SC2086  # split into arguments
 PATH=$(tests/path.sh "$1" $groups)
 export PATH
-export HARNESS_RULESFILE=tests/rules.yml
 # Waiting threads sleep instead of spinning. On a busy machine they would spin for the full time slice of the
 # thread that they wait for: bench/run took 11 s of CPU time at a load of 12, and takes 1 s.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 # UCX, which Debian's MPICH uses, intercepts mmap, as zero/allocation does.
 export UCX_MEM_MMAP_HOOK_MODE=none
+status=0
 # shellcheck disable=SC2086  # split into arguments: paths without spaces
-exec prove --exec '' --timer --failures --comments --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" \
-    ${PROVE_FLAGS:-} $tests
+perl -Itests -S prove --harness Slots --exec '' --timer --failures --comments \
+    --jobs "${PROVE_JOBS:-$(($(nproc) + 1))}" ${PROVE_FLAGS:-} $tests || status=$?
+if [ $status = 0 ] && [ "$(echo "$tests" | wc -l)" = "$(grep -c '	all	' "$1/t/skips")" ]; then exit 77; fi
+exit $status

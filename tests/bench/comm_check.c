@@ -1,4 +1,4 @@
-/* TEST np=2,4 */
+/* TEST np=2,4 apart */
 /* bench/comm's check accepts only the correct result of each primitive, by Trine and by MPI: every element is
  * checked. */
 #include "harness.h"

@@ -9,9 +9,8 @@ set -eu
 command -v apt-get >/dev/null || skip_all "a bare Debian: needs Debian or Ubuntu"
 unshare --mount --pid --fork --mount-proc true 2>/dev/null || skip_all "a bare Debian: cannot create namespaces"
 
-tools/deps.sh bare | sed 's/^/# /'
-PATH=$(tests/path.sh "$BUILD") # with the packages just installed
-export PATH BUILD
+packages bare 2>"$dir/why" || skip_all "a bare Debian: $(tail -n 1 "$dir/why")"
+export BUILD
 LIMIT=3500 run tools/bare.sh
 sed 's/^/# /' "$dir/out" "$dir/err"
 result $status "make demo and make check on a bare machine"

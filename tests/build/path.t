@@ -8,7 +8,7 @@ needs timeout
 root=$PWD
 tree=$dir/tree
 mkdir -p "$tree/mine" "$tree/tools" "$tree/tests/suite"
-cp tests/*.sh tests/rules.yml "$tree/tests/"
+cp tests/*.sh tests/Slots.pm "$tree/tests/"
 cp tools/deps.sh "$tree/tools/"
 cd "$tree"
 

@@ -1,4 +1,4 @@
-/* TEST np=2,3,4,8 */
+/* TEST np=2,3,4,8 apart */
 /* Point to point: order, overlap, and messages together with collectives on the same communicator; also
  * in device memory, which the host cannot access. */
 #include "split_device.h"

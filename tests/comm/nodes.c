@@ -1,4 +1,4 @@
-/* TEST np=2,3,4,6,8 */
+/* TEST np=2,3,4,6,8 apart */
 /* Groups over several nodes: which groups these are, and how many bytes are sent between the nodes.
  * The nodes are the ranks of one machine divided by ranks_per_node. This file defines the MPI
  * functions that send and counts the bytes for ranks of other nodes (the profiling interface, MPI

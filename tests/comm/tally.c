@@ -1,4 +1,4 @@
-/* TEST np=1,2,3,4,8 */
+/* TEST np=1,2,3,4,8 apart */
 /* The tally against the bytes that MPI is given. This file defines the MPI functions that Trine
  * moves data with, counts what they are passed, and calls MPI's own (the profiling interface, MPI
  * 3.1 chapter 14). A missing function shows as a difference. */

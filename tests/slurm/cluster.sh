@@ -19,8 +19,20 @@ cluster_install() {
         printf '#!/bin/sh\nexit 101\n' >$path
         chmod +x $path
     fi
-    tools/deps.sh slurm || return 1
+    packages slurm || return 1
     [ -z "$policy" ] || rm -f "$policy"
+}
+
+# cluster_said WHAT: on standard error what the daemons said last, then that they did not do WHAT, as the last line
+cluster_said() {
+    local log last
+    for log in "$cluster"/*.out "$cluster/munge/log" "$cluster"/*.log; do
+        [ -s "$log" ] || continue
+        tail -n 5 "$log" | sed "s|^|${log##*/}: |" >&2
+        last="${last:+$last; }${log##*/}: $(tail -n 1 "$log")"
+    done
+    echo "$1: ${last:-no daemon said anything}" >&2
+    return 1
 }
 
 configuration() {
@@ -100,11 +112,11 @@ cluster_start() {
     (umask 077 && head -c 128 /dev/urandom >"$cluster/munge/key")
     daemon munged munged --foreground --key-file="$cluster/munge/key" --socket="$cluster/munge/socket" \
         --pid-file="$cluster/munge/pid" --log-file="$cluster/munge/log" --seed-file="$cluster/munge/seed"
-    eventually 30 test -S "$cluster/munge/socket" || return 1
+    eventually 60 test -S "$cluster/munge/socket" || cluster_said "munged makes no socket" || return 1
     daemon slurmctld tests/nodes/agent.sh "$NODE_NET.1" exec slurmctld -D
     node_start 1
     node_start 2
-    eventually 60 both_idle || { tail -n 3 "$cluster"/*.out >&2; return 1; }
+    eventually 120 both_idle || cluster_said "the nodes are \"$(node_state 1) $(node_state 2)\", not idle"
 }
 
 both_idle() {

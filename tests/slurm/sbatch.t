@@ -236,7 +236,7 @@ done
 trap clean_up EXIT
 trap 'exit 1' INT TERM
 cluster_install >"$dir/why" 2>&1 || skip_all "Slurm: cannot be installed: $(tail -n 1 "$dir/why")"
-cluster_start 2>"$dir/why" || skip_all "Slurm: the cluster cannot be started: $(head -n 1 "$dir/why")"
+cluster_start 2>"$dir/why" || skip_all "Slurm: the cluster cannot be started: $(tail -n 1 "$dir/why")"
 "$build/trine-tokens" --out "$dir/text" include/trine.h >/dev/null
 printf '#!/bin/sh\nsteps=$(cat "$1")\nshift\nexec %s/train_gpt "$@" --train-iters "$steps"\n' "$build" >"$dir/train"
 chmod +x "$dir/train"

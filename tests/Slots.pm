@@ -1,0 +1,155 @@
+# For prove (tests/run.sh): which tests run beside each other, and what was skipped.
+#
+# Each test takes as many of the slots (prove's jobs) as its wrapper says, "# slots 8" (tests/plan.sh), at most all
+# but one, and starts only when they are free: its time limit begins then. The longest is first, by the files of
+# recorded times, tests/costs and BUILD/costs (lines "NAME SECONDS"; a later one counts). What does not fit yet is
+# not starved: later tests may pass it only in slots that it leaves.
+#
+# At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
+# tab, the reason.
+package Slots;
+use strict;
+use warnings;
+use parent 'TAP::Harness';
+
+sub make_scheduler {
+    my ($self, @tests) = @_;
+    return Slots::Scheduler->new($self->jobs, map { ref $_ ? $_ : [$_, $_] } @tests);
+}
+
+sub runtests {
+    my ($self, @tests) = @_;
+    my @skips;
+    $self->{skips} = \@skips;
+    $self->callback(made_parser => sub {
+        my ($parser, $test) = @_;
+        my $name = plain_name($test->[0]);
+        $parser->callback(plan => sub { push @skips, [$name, 'all', reason($_[0])] if $_[0]->has_skip });
+        $parser->callback(test => sub {
+            push @skips, [$name, $_[0]->description =~ s/^- //r, reason($_[0])] if $_[0]->has_skip;
+        });
+    });
+    return $self->SUPER::runtests(@tests);
+}
+
+sub plain_name {
+    my ($file) = @_;
+    return $file =~ s{^.*/|\.t$}{}gr;
+}
+
+sub reason {
+    my ($result) = @_;
+    return $result->explanation || 'no reason is given';
+}
+
+sub summary {
+    my ($self, $aggregate, @rest) = @_;
+    $self->SUPER::summary($aggregate, @rest);
+    my ($first) = $aggregate->descriptions;
+    write_skips($self->{skips}, $first =~ s{[^/]*$}{skips}r) if $first;
+    my %by;
+    push @{ $by{ $_->[2] } }, $_ for @{ $self->{skips} };
+    for my $why (sort { @{ $by{$b} } <=> @{ $by{$a} } || $a cmp $b } keys %by) {
+        my ($tests, %names) = scalar grep { $_->[1] eq 'all' } @{ $by{$why} };
+        my $cases = @{ $by{$why} } - $tests;
+        $names{ $_->[0] } = 1 for @{ $by{$why} };
+        my @what = ($tests ? count($tests, 'test') : (), $cases ? count($cases, 'case') : ());
+        printf "%s skipped: %s (%s)\n", join(' and ', @what), $why, join(', ', sort keys %names);
+    }
+    return;
+}
+
+sub count {
+    my ($number, $what) = @_;
+    return "$number $what" . ($number == 1 ? '' : 's');
+}
+
+sub write_skips {
+    my ($skips, $file) = @_;
+    open my $out, '>', $file or die "$file: $!\n";
+    print $out join("\t", @$_), "\n" for @$skips;
+    close $out or die "$file: $!\n";
+    return;
+}
+
+package Slots::Scheduler;
+use strict;
+use warnings;
+use TAP::Parser::Scheduler::Job;
+use TAP::Parser::Scheduler::Spinner;
+
+sub new {
+    my ($class, $slots, @tests) = @_;
+    my (@waiting, %seconds);
+    read_costs(\%seconds, $_) for 'tests/costs', @tests ? $tests[0][0] =~ s{t/[^/]*$}{costs}r : ();
+    for my $test (@tests) {
+        my $takes = read_slots($test->[0]);
+        my $most = $slots > 1 ? $slots - 1 : 1;
+        push @waiting, {
+            job     => TAP::Parser::Scheduler::Job->new(@$test),
+            takes   => $takes < $most ? $takes : $most,
+            seconds => $seconds{ Slots::plain_name($test->[0]) } // 1,
+            passing => 0,
+        };
+    }
+    @waiting = sort { $b->{seconds} <=> $a->{seconds} } @waiting;
+    return bless { slots => $slots, waiting => \@waiting, running => {} }, $class;
+}
+
+sub read_slots {
+    my ($file) = @_;
+    open my $in, '<', $file or return 1;
+    while (my $line = <$in>) {
+        return $1 if $line =~ /^# slots (\d+)$/;
+    }
+    return 1;
+}
+
+sub read_costs {
+    my ($seconds, $file) = @_;
+    open my $in, '<', $file or return;
+    while (my $line = <$in>) {
+        $seconds->{$1} = $2 if $line =~ /^(\S+) (\d+)$/;
+    }
+    return;
+}
+
+sub get_all {
+    my ($self) = @_;
+    return map { $_->{job} } @{ $self->{waiting} };
+}
+
+# The first that waits, or the first behind it that fits into what it leaves of all slots.
+sub choose {
+    my ($self) = @_;
+    my ($free, $left) = ($self->{slots}) x 2;
+    my $waiting = $self->{waiting};
+    for (values %{ $self->{running} }) {
+        $free -= $_->{takes};
+        $left -= $_->{takes} if $_->{passing};
+    }
+    $left -= $waiting->[0]{takes};
+    return 0 if $waiting->[0]{takes} <= $free;
+    for my $at (1 .. $#$waiting) {
+        my $takes = $waiting->[$at]{takes};
+        return $at if $takes <= $free && $takes <= $left;
+    }
+    return;
+}
+
+sub get_job {
+    my ($self) = @_;
+    my ($waiting, $running) = @$self{qw(waiting running)};
+    return unless @$waiting;
+    my $at = choose($self);
+    return TAP::Parser::Scheduler::Spinner->new unless defined $at;
+    my ($test) = splice @$waiting, $at, 1;
+    # Nothing is being passed any more when the first one starts.
+    $_->{passing} = 0 for $at == 0 ? values %$running : ();
+    $test->{passing} = $at > 0;
+    $running->{ $test->{job} } = $test;
+    $test->{job}->on_finish(sub { delete $running->{ $test->{job} } });
+    return $test->{job};
+}
+
+1;
