@@ -106,6 +106,20 @@ static void test_overlaps(void **state) {
     }
 }
 
+/* Rows behind the last one of the whole matrix are padding. */
+static void test_padding_is_not_real(void **state) {
+    (void)state;
+    static const struct {
+        size_t parts, first_row, rows, global_rows, real;
+    } cases[] = {{1, 0, 9, 9, 90}, {1, 0, 9, 7, 70}, {1, 5, 5, 7, 20},
+                 {1, 5, 5, 5, 0},  {1, 9, 9, 7, 0},  {3, 4, 4, 8, 120}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        tensor t = shaped("t", cases[n].parts, cases[n].rows, 10);
+        t.first_row = cases[n].first_row, t.global_rows = cases[n].global_rows;
+        assert_int_equal(tensor_real(&t), cases[n].real);
+    }
+}
+
 /* Neighbours that are summed over one group are one run, which ends where a slice does. */
 static void test_runs_summed_over_tp(void **state) {
     (void)state;
@@ -279,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_padded_counts),
         cmocka_unit_test(test_unit_count),
         cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_padding_is_not_real),
         cmocka_unit_test(test_runs_summed_over_tp),
         cmocka_unit_test(test_slices_cover_tensors),
         cmocka_unit_test(test_initial_values),

@@ -3,6 +3,7 @@
  * generates it), and the rows of the table are consistent. */
 #include "harness.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,23 @@ static void operands_name_fields(void **state) {
     }
 }
 
+/* Upper case: required; lower case: optional. */
+static void fields_are_required_or_optional(void **state) {
+    (void)state;
+    static const struct {
+        instr_kind kind;
+        const char *fields;
+    } rows[] = {{FORWARD, "UMSib"}, {BACKWARD_WEIGHT, "UMSidrk"}, {SEND_ACT, "McSg"},
+                {GATHER, "Ub"},     {BACKWARD_INPUT, "UMSiDbK"},  {NORM, ""}};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        for (const char *f = "umcsidbrkg"; *f; f++) {
+            field_use want = strchr(rows[n].fields, *f)            ? FIELD_OPTIONAL
+                             : strchr(rows[n].fields, toupper(*f)) ? FIELD_REQUIRED
+                                                                   : FIELD_NONE;
+            assert_int_equal(instr_field_use(rows[n].kind, *f), want);
+        }
+}
+
 /* A message moves one buffer: an activation or a gradient, as its name says. */
 static void messages_have_cargo(void **state) {
     (void)state;
@@ -65,6 +83,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_is_the_table),
         cmocka_unit_test(operands_name_fields),
+        cmocka_unit_test(fields_are_required_or_optional),
         cmocka_unit_test(messages_have_cargo),
     };
     if (argc > 1 && strcmp(argv[1], "write") == 0) {
