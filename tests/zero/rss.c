@@ -1,14 +1,14 @@
 /* TEST np=1,2 longer=train timeout=600 */
 /* The plan against resident memory: one rank of GPT-2 (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
- * one matmul. A thread of the test samples it from time to time (which takes the kernel longer than
- * a step's arithmetic), and the last sample is taken after the step. ZeRO-0 of three layers in `make check` (1.0 GB);
- * all twelve and all four stages with TRINE_FULL=1. On two ranks three or four layers, and shared
+ * one matmul. A thread of the test samples it now and then (the kernel takes longer to count pages than a step's
+ * arithmetic takes), and it is sampled after the step. `make check` has ZeRO-0 of three layers (1.1 GB); with
+ * TRINE_FULL=1 all twelve, and all four stages. On two ranks there are three or four layers, and shared
  * windows: the sum over the ranks is compared with the sum of the plans.
  *
  * With TRINE_FULL=1 one rank also trains it with B = 4, T = 512, in fp32 and bf16: within 2% of
- ** the plan, or 50 MB; so do SmolLM2-135M, Qwen3-0.6B and 8 layers of Llama-3.2-1B (13 GB), with T = 128, in fp32,
- ** within 2%. The start-up overhead is printed by name.
+ * the plan, or 50 MB; so do SmolLM2-135M, Qwen3-0.6B and 8 layers of Llama-3.2-1B (13 GB), with T = 128, in fp32,
+ * within 2%. The start-up overhead is printed by name.
  *
  * How shared pages are counted: RssShmem counts each page of a window in every rank that has touched
  * it, so that its sum over a node counts a window once per reader. The proportional share
