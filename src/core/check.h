@@ -41,8 +41,8 @@ struct stage_state; /* core/check_state.h */
 /* The rule of an instruction: what it requires of its stage, and what it changes. */
 typedef trine_status (*check_rule)(struct stage_state *s, const instr *i);
 
-/* `stages` has spec->stages programs; facts (spec->stages) may be NULL, and are valid for refused programs as well. An
- * instruction without a rule (NULL) may run once for each unit. run/compose.h has it with the rules of all parts.
+/* `stages` has spec->stages programs; facts (spec->stages) may be NULL, and are those of refused programs as well.
+ * An instruction without a rule (NULL) may run once for each unit. run/compose.h has it with the rules of all parts.
  * Errors: TRINE_EPROGRAM, the message names stage, position and instruction; TRINE_ENOMEM, without facts. Pure. */
 trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
                             check_facts *facts);

@@ -1,6 +1,6 @@
 /* TEST np=0 */
-/* Illegal programs, made by editing legal ones: the checker refuses each, at the wrong instruction and with the values
- * that make it wrong. What the messages say in words is tested for a few of them. */
+/* Illegal programs, made by editing legal ones: the checker refuses each, at the wrong instruction and with the
+ * values that make it wrong. What the messages say in words is tested for a few of them. */
 #include "harness.h"
 
 #include <string.h>
