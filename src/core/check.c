@@ -39,6 +39,7 @@ static void *take(checker *c, size_t count, size_t size) {
 
 static bool setup_stage(checker *c, stage_state *s, const program *p) {
     s->p = p;
+    s->facts.refused = s->facts.waits = -1;
     bool ok = (s->slots = take(c, (size_t)p->slots, sizeof *s->slots)) &&
               (s->streams = take(c, (size_t)p->streams, sizeof *s->streams)) &&
               (s->units = take(c, (size_t)p->spec->units, sizeof *s->units)) &&
@@ -93,10 +94,16 @@ static bool setup(checker *c, const program *stages) {
 
 /* ---- The hook: at each instruction ---- */
 
+/* Notes where a program was refused, if it was. */
+static trine_status note(stage_state *s, trine_status status) {
+    if (status != TRINE_OK) s->facts.refused = s->at;
+    return status;
+}
+
 static trine_status check_start_allowed(void *context, const program *p, int at) {
     stage_state *s = &((checker *)context)->stages[p->stage];
     s->at = at;
-    return check_fields(s, &p->code[at]);
+    return note(s, check_fields(s, &p->code[at]));
 }
 
 /* The n-th message that one side of a link starts must be the n-th of the other. */
@@ -121,8 +128,8 @@ static trine_status check_start(void *context, const program *p, int at) {
     checker *c = context;
     stage_state *s = &c->stages[p->stage];
     const instr *i = &p->code[at];
-    TRY(check_rules(c->rules, s, i));
-    return instr_is_message((instr_kind)i->kind) ? check_link(c, s, i) : TRINE_OK;
+    TRY(note(s, check_rules(c->rules, s, i)));
+    return instr_is_message((instr_kind)i->kind) ? note(s, check_link(c, s, i)) : TRINE_OK;
 }
 
 /* ---- The end ---- */
@@ -176,11 +183,21 @@ static trine_status cycle(const machine *m) {
     return RAISE(TRINE_EPROGRAM, "deadlock in one queue: %s", text);
 }
 
+static trine_status stuck(checker *c, const machine *m) {
+    bool one_queue = m->spec->queue == ONE_QUEUE;
+    for (int p = 0; p < m->spec->stages; p++) {
+        int *at = &c->stages[p].facts.waits;
+        *at = m->now[p].at;
+        if (one_queue) machine_awaited(m, p, at);
+    }
+    return one_queue ? cycle(m) : deadlock(m);
+}
+
 static trine_status run(checker *c, machine *m) {
     machine_hook hook = {.context = c, .may_start = check_start_allowed, .starts = check_start};
     TRY(machine_run(m, &hook));
-    if (!machine_all_ended(m)) return m->spec->queue == ONE_QUEUE ? cycle(m) : deadlock(m);
-    for (int p = 0; p < m->spec->stages; p++) TRY(check_end(m, &c->stages[p]));
+    if (!machine_all_ended(m)) return stuck(c, m);
+    for (int p = 0; p < m->spec->stages; p++) TRY(note(&c->stages[p], check_end(m, &c->stages[p])));
     return TRINE_OK;
 }
 
@@ -197,7 +214,7 @@ trine_status check_programs(const program *stages, const check_rule rules[INSTR_
     if (status == TRINE_OK && !setup(&c, stages))
         status = RAISE(TRINE_ENOMEM, "no memory to check %d programs", c.spec->stages);
     if (status == TRINE_OK) status = run(&c, &m);
-    for (int p = 0; facts && status == TRINE_OK && p < c.spec->stages; p++)
+    for (int p = 0; facts && status != TRINE_ENOMEM && p < c.spec->stages; p++)
         facts[p] = c.stages[p].facts;
     for (int n = 0; n < c.allocations; n++) free(c.memory[n]);
     free(c.memory);

@@ -28,20 +28,22 @@
 
 #include "core/program.h"
 
-/* The largest number of slots and streams in use at one time, and the number of collectives. */
+/* Of a stage: the largest number of slots and streams in use at one time, and the number of collectives. And where
+ * its program was refused, or where it waits for ever: the instruction, or the number of them at the end; else -1. */
 typedef struct {
     int slots, streams;
     int gathers[CLASSES]; /* GATHER instructions, by class of the unit */
     int reduces[CLASSES];
+    int refused, waits;
 } check_facts;
 
 struct stage_state; /* core/check_state.h */
 /* The rule of an instruction: what it requires of its stage, and what it changes. */
 typedef trine_status (*check_rule)(struct stage_state *s, const instr *i);
 
-/* `stages` has spec->stages programs; facts (spec->stages) may be NULL. An instruction without a rule (NULL) may run
- * once for each unit. run/compose.h has it with the rules of all parts. Errors: TRINE_EPROGRAM, the message names
- * stage, position and instruction; TRINE_ENOMEM. Pure. */
+/* `stages` has spec->stages programs; facts (spec->stages) may be NULL, and are those of refused programs as well.
+ * An instruction without a rule (NULL) may run once for each unit. run/compose.h has it with the rules of all parts.
+ * Errors: TRINE_EPROGRAM, the message names stage, position and instruction; TRINE_ENOMEM, without facts. Pure. */
 trine_status check_programs(const program *stages, const check_rule rules[INSTR_KINDS],
                             check_facts *facts);
 

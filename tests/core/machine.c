@@ -1,5 +1,5 @@
 /* TEST np=0 */
-/* The machine over the programs of every schedule, ZeRO stage and queue: a hook is told of each instruction once, in an
+/* The machine over the programs of every schedule and queue, with two of the ZeRO stages each: a hook is told of each instruction once, in an
  * order in which nothing comes before what it waits for, by a rule of this test's own; machines that are stuck name the
  * cycle; a start that is taken back happens again. */
 #include "harness.h"
@@ -22,12 +22,14 @@ typedef struct {
     unsigned waits;
 } shape;
 
-/* Calls `test` for the programs of each shape. */
+/* Calls `test` for the programs of each shape, with every other ZeRO stage. */
 static int for_shapes(int least_stages, bool train, void (*test)(shape *x)) {
     int shapes = 0;
     for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
         for (int stages = least_stages; stages <= STAGES; stages++)
-            for (int flags = 0; flags < (train ? 16 : 32); flags++, shapes++) {
+            for (int flags = 0; flags < (train ? 16 : 32); flags++) {
+                if ((n + stages + flags + flags / 4 + flags / 8 + flags / 16) % 2) continue;
+                shapes++;
                 shape x = {.spec = {.facts = gpt_facts, .stages = stages},
                            .waits = MACHINE_BUFFERS};
                 x.spec.micros = 1 + (n + flags) % 6;
