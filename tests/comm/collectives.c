@@ -36,8 +36,8 @@ typedef struct {
     bool split;              /* P must divide count */
     bool rooted, reduces;
     trine_status (*run)(const job *j);
-    /* Element i of this rank's dst; false if the operation leaves it unchanged. */
-    bool (*expect)(const job *j, size_t i, void *element);
+    /* Fills in this rank's dst; false if the operation leaves it unchanged. */
+    bool (*expect)(const job *j, char *dst);
 } row;
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -102,13 +102,38 @@ static void combine(trine_dtype type, trine_reduction op, void *acc, const void 
     }
 }
 
+/* Numbers do not depend on the transport and are made once: with eight ranks making them takes longer than the calls
+ * under test. */
+typedef struct {
+    char *elements;
+    size_t known;
+} numbers;
+
+static size_t lengthened(numbers *x, trine_dtype type, size_t count) {
+    const size_t known = x->known;
+    if (known >= count) return known;
+    x->elements = realloc(x->elements, count * trine_dtype_bytes(type));
+    assert_non_null(x->elements);
+    x->known = count;
+    return known;
+}
+
+/* The first `count` elements of rank's src. */
+static const char *values(trine_dtype type, int rank, size_t count) {
+    static numbers made[TRINE_F16 + 1][16];
+    const size_t element = trine_dtype_bytes(type);
+    assert_true(rank < 16);
+    numbers *x = &made[type][rank];
+    for (size_t i = lengthened(x, type, count); i < count; i++)
+        value(type, rank, i, x->elements + i * element);
+    return x->elements;
+}
+
 /* In fp32, rounded once. */
 static void reduced_half(const job *j, size_t i, void *element) {
-    char x[8];
     float acc = 0;
     for (int r = 0; r < j->size; r++) {
-        value(j->type, r, i, x);
-        float f = widened(j->type, x);
+        float f = widened(j->type, values(j->type, r, i + 1) + i * 2);
         acc = r == 0 ? f : j->op == TRINE_SUM ? acc + f : f > acc ? f : acc;
     }
     rounded(j->type, acc, element);
@@ -116,33 +141,35 @@ static void reduced_half(const job *j, size_t i, void *element) {
 
 /* ((r0 + r1) + r2) + ..., or starting at the last rank: the wrong order. */
 static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
-    char x[8];
+    const size_t bytes = trine_dtype_bytes(j->type);
     if (j->type == TRINE_BF16 || j->type == TRINE_F16) {
         reduced_half(j, i, element);
         return;
     }
-    value(j->type, backwards ? j->size - 1 : 0, i, element);
-    for (int r = 1; r < j->size; r++) {
-        value(j->type, backwards ? j->size - 1 - r : r, i, x);
-        combine(j->type, j->op, element, x);
+    for (int r = 0; r < j->size; r++) {
+        const char *x = values(j->type, backwards ? j->size - 1 - r : r, i + 1) + i * bytes;
+        if (r == 0)
+            memcpy(element, x, bytes);
+        else
+            combine(j->type, j->op, element, x);
     }
 }
 
-/* Values that do not depend on the transport are computed once: with eight ranks computing them
- * takes longer than the calls under test. */
-static void reduced(const job *j, size_t i, void *element) {
-    static struct sums {
-        char (*elements)[8];
-        size_t known, capacity;
-    } seen[TRINE_F16 + 1][TRINE_MAX + 1];
-    struct sums *s = &seen[j->type][j->op];
-    if (i >= s->capacity) {
-        s->capacity = 2 * i + 64;
-        s->elements = realloc(s->elements, s->capacity * sizeof *s->elements);
-        assert_non_null(s->elements);
-    }
-    for (; s->known <= i; s->known++) reduce_all(j, s->known, false, s->elements[s->known]);
-    memcpy(element, s->elements[i], trine_dtype_bytes(j->type));
+static const char *reduced(const job *j) {
+    static numbers made[TRINE_F16 + 1][TRINE_MAX + 1];
+    const size_t element = trine_dtype_bytes(j->type);
+    numbers *x = &made[j->type][j->op];
+    for (int r = 0; r < j->size; r++) values(j->type, r, j->count);
+    for (size_t i = lengthened(x, j->type, j->count); i < j->count; i++)
+        reduce_all(j, i, false, x->elements + i * element);
+    return x->elements;
+}
+
+/* `n` elements from index `from` on; a block of nothing may have no address. */
+static char *block(const job *j, char *to, const char *numbers_, size_t from, size_t n) {
+    const size_t element = trine_dtype_bytes(j->type);
+    if (n) memcpy(to, numbers_ + from * element, n * element);
+    return to + n * element;
 }
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
@@ -229,16 +256,16 @@ static void fetch(char *p, size_t bytes) {
 static trine_status run_all_reduce(const job *j) {
     return trine_all_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
-static bool expect_all_reduce(const job *j, size_t i, void *element) {
-    reduced(j, i, element);
+static bool expect_all_reduce(const job *j, char *dst) {
+    block(j, dst, reduced(j), 0, j->count);
     return true;
 }
 
 static trine_status run_reduce(const job *j) {
     return trine_reduce(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op, j->root);
 }
-static bool expect_reduce(const job *j, size_t i, void *element) {
-    reduced(j, i, element);
+static bool expect_reduce(const job *j, char *dst) {
+    block(j, dst, reduced(j), 0, j->count);
     return j->rank == j->root;
 }
 
@@ -248,16 +275,16 @@ static trine_status run_broadcast(const job *j) {
     send_out(j->dst, bytes);
     return trine_broadcast(j->comm, addr(j->dst), j->count, j->type, j->root);
 }
-static bool expect_broadcast(const job *j, size_t i, void *element) {
-    value(j->type, j->root, i, element);
+static bool expect_broadcast(const job *j, char *dst) {
+    block(j, dst, values(j->type, j->root, j->count), 0, j->count);
     return true;
 }
 
 static trine_status run_all_gather(const job *j) {
     return trine_all_gather(j->comm, addr(j->dst), addr(j->src), j->count, j->type);
 }
-static bool expect_all_gather(const job *j, size_t i, void *element) {
-    value(j->type, (int)(i / j->part), i % j->part, element);
+static bool expect_all_gather(const job *j, char *dst) {
+    for (int r = 0; r < j->size; r++) dst = block(j, dst, values(j->type, r, j->part), 0, j->part);
     return true;
 }
 
@@ -265,8 +292,8 @@ static trine_status run_scatter(const job *j) {
     return trine_scatter(j->comm, addr(j->dst), j->rank == j->root ? addr(j->src) : NULL, j->count,
                          j->type, j->root);
 }
-static bool expect_scatter(const job *j, size_t i, void *element) {
-    value(j->type, j->root, (size_t)j->rank * j->part + i, element);
+static bool expect_scatter(const job *j, char *dst) {
+    block(j, dst, values(j->type, j->root, j->count), (size_t)j->rank * j->part, j->part);
     return true;
 }
 
@@ -274,24 +301,25 @@ static trine_status run_gather(const job *j) {
     return trine_gather(j->comm, j->rank == j->root ? addr(j->dst) : NULL, addr(j->src), j->count,
                         j->type, j->root);
 }
-static bool expect_gather(const job *j, size_t i, void *element) {
-    value(j->type, (int)(i / j->part), i % j->part, element);
+static bool expect_gather(const job *j, char *dst) {
+    expect_all_gather(j, dst);
     return j->rank == j->root;
 }
 
 static trine_status run_reduce_scatter(const job *j) {
     return trine_reduce_scatter(j->comm, addr(j->dst), addr(j->src), j->count, j->type, j->op);
 }
-static bool expect_reduce_scatter(const job *j, size_t i, void *element) {
-    reduced(j, (size_t)j->rank * j->part + i, element);
+static bool expect_reduce_scatter(const job *j, char *dst) {
+    block(j, dst, reduced(j), (size_t)j->rank * j->part, j->part);
     return true;
 }
 
 static trine_status run_all_to_all(const job *j) {
     return trine_all_to_all(j->comm, addr(j->dst), addr(j->src), j->count, j->type);
 }
-static bool expect_all_to_all(const job *j, size_t i, void *element) {
-    value(j->type, (int)(i / j->part), (size_t)j->rank * j->part + i % j->part, element);
+static bool expect_all_to_all(const job *j, char *dst) {
+    for (int r = 0; r < j->size; r++)
+        dst = block(j, dst, values(j->type, r, j->count), (size_t)j->rank * j->part, j->part);
     return true;
 }
 
@@ -342,10 +370,15 @@ static const row rows[] = {
 
 static const char guard_byte = 0x5a;
 
+static bool untouched(const char *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i] != guard_byte) return false;
+    return true;
+}
+
 static void check_guards(const row *r, const char *buf, size_t bytes) {
-    for (size_t i = 0; i < GUARD; i++)
-        if (buf[i] != guard_byte || buf[GUARD + bytes + i] != guard_byte)
-            fail_msg("%s wrote outside its buffer", r->name);
+    if (!untouched(buf, GUARD) || !untouched(buf + GUARD + bytes, GUARD))
+        fail_msg("%s wrote outside its buffer", r->name);
 }
 
 /* Where dst and src start inside one full buffer when in place. */
@@ -355,45 +388,43 @@ static void place(const row *r, job *j, char *full) {
     j->src = full + (r->src_full ? 0 : own);
 }
 
-static void check(const row *r, const job *j, bool in_place) {
-    size_t element = trine_dtype_bytes(j->type), n = r->dst_full ? j->count : j->part;
-    for (size_t i = 0; i < n; i++) {
-        char want[8];
-        bool written = r->expect(j, i, want);
-        if (!written && in_place)
-            value(j->type, j->rank, i, want);
-        else if (!written)
-            memset(want, guard_byte, sizeof want);
+/* The first of n elements that differs. */
+static size_t first_other(const char *x, const char *y, size_t n, size_t element) {
+    size_t i = 0;
+    while (i < n && memcmp(x + i * element, y + i * element, element) == 0) i++;
+    return i;
+}
+
+static void check(const row *r, const job *j, bool in_place, const char *own) {
+    static char *want;
+    const size_t element = trine_dtype_bytes(j->type), n = r->dst_full ? j->count : j->part;
+    const size_t given = r->src_full ? j->count : j->part;
+    if (!want) want = malloc(POOL_BYTES);
+    assert_non_null(want);
+    if (!r->expect(j, want)) {
         /* In place, the other ranks of a gather have no full buffer. */
-        if (!written && in_place && !r->src_full) continue;
-        if (memcmp(want, j->dst + i * element, element))
-            fail_msg("%s: rank %d of %d, element %zu of %zu, type %d, op %d, root %d, %s", r->name,
-                     j->rank, j->size, i, j->count, (int)j->type, (int)j->op, j->root,
-                     in_place ? "in place" : "out of place");
+        if (in_place && !r->src_full) return;
+        memset(want, guard_byte, n * element);
+        if (in_place) block(j, want, own, 0, n);
     }
-    for (size_t i = 0; !in_place && i < (r->src_full ? j->count : j->part); i++) {
-        char want[8];
-        value(j->type, j->rank, i, want);
-        if (memcmp(want, j->src + i * element, element)) fail_msg("%s changed its src", r->name);
-    }
+    if (memcmp(want, j->dst, n * element))
+        fail_msg("%s: rank %d of %d, element %zu of %zu, type %d, op %d, root %d, %s", r->name,
+                 j->rank, j->size, first_other(want, j->dst, n, element), j->count, (int)j->type,
+                 (int)j->op, j->root, in_place ? "in place" : "out of place");
+    if (!in_place && given && memcmp(own, j->src, given * element))
+        fail_msg("%s changed its src", r->name);
 }
 
 /* Where dst is a part of a buffer, the rest of it must not change. */
-static void check_rest(const row *r, const job *j, bool in_place) {
-    size_t element = trine_dtype_bytes(j->type), own = (size_t)j->rank * j->part;
-    if (r->dst_full) return;
-    for (size_t i = 0; i < j->count; i++) {
-        char want[8];
-        bool other = in_place ? i - own >= j->part : i >= j->part;
-        if (!other) continue;
-        if (in_place)
-            value(j->type, j->rank, i, want);
-        else
-            memset(want, guard_byte, sizeof want);
-        if (memcmp(want, (in_place ? j->src : j->dst) + i * element, element))
-            fail_msg("%s: rank %d of %d wrote element %zu, outside its part", r->name, j->rank,
-                     j->size, i);
-    }
+static void check_rest(const row *r, const job *j, bool in_place, const char *own) {
+    const size_t element = trine_dtype_bytes(j->type), part = j->part * element;
+    const size_t all = j->count * element, at = in_place ? (size_t)j->rank * part : 0;
+    const char *full = in_place ? j->src : j->dst;
+    if (r->dst_full || j->count == 0) return;
+    if (in_place
+            ? memcmp(own, full, at) || memcmp(own + at + part, full + at + part, all - at - part)
+            : !untouched(full + part, all - part))
+        fail_msg("%s: rank %d of %d wrote outside its part", r->name, j->rank, j->size);
 }
 
 static void run_case(const row *r, job *j, bool in_place) {
@@ -406,15 +437,15 @@ static void run_case(const row *r, job *j, bool in_place) {
     j->dst = a + GUARD;
     j->src = b + GUARD;
     if (in_place) place(r, j, a + GUARD);
-    for (size_t i = 0; i < (r->src_full ? j->count : j->part); i++)
-        value(j->type, j->rank, i, j->src + i * element);
+    const char *own = values(j->type, j->rank, j->count);
+    block(j, j->src, own, 0, r->src_full ? j->count : j->part);
     send_out(a, bytes + 2 * GUARD);
     send_out(b, bytes + 2 * GUARD);
     OK(r->run(j));
     fetch(a, bytes + 2 * GUARD);
     fetch(b, bytes + 2 * GUARD);
-    check(r, j, in_place);
-    check_rest(r, j, in_place);
+    check(r, j, in_place, own);
+    check_rest(r, j, in_place, own);
     check_guards(r, a, bytes);
     check_guards(r, b, bytes);
     give_back(a);
