@@ -2,8 +2,8 @@
 #
 # Each test takes as many of the slots (prove's jobs) as its wrapper says, "# slots 8" (tests/plan.sh), at most all
 # but one, and starts only when they are free: its time limit begins then. The longest is first, by the files of
-# recorded times, tests/costs and BUILD/costs (lines "NAME SECONDS"; a later one counts). What does not fit yet is
-# not starved: later tests may pass it only in slots that it leaves.
+# recorded times, tests/costs and BUILD/costs (lines "FOLDER-NAME SECONDS"; the second counts). What does not fit yet
+# is not starved: later tests may pass it only in slots that it leaves.
 #
 # At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
 # tab, the reason.
@@ -83,12 +83,13 @@ sub new {
     my (@waiting, %seconds);
     read_costs(\%seconds, $_) for 'tests/costs', @tests ? $tests[0][0] =~ s{t/[^/]*$}{costs}r : ();
     for my $test (@tests) {
+        my $name = Slots::plain_name($test->[0]) =~ s/-np[0-9-]*$//r;
         my $takes = read_slots($test->[0]);
         my $most = $slots > 1 ? $slots - 1 : 1;
         push @waiting, {
             job     => TAP::Parser::Scheduler::Job->new(@$test),
             takes   => $takes < $most ? $takes : $most,
-            seconds => $seconds{ Slots::plain_name($test->[0]) } // 1,
+            seconds => $seconds{$name} // ($test->[0] =~ /-np0\.t$/ ? 1 : 10),
             passing => 0,
         };
     }

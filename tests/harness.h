@@ -11,7 +11,8 @@
  * Several sizes (tests/plan.sh) are one launch of the largest with TRINE_WORLDS="1 2 4": for each of them the
  * first ranks make a world and run all cases, which are named "np=2 name"; the others sleep. A test that asks about
  * the whole job (MPI_COMM_WORLD) has the word "apart" in its marker, and is launched for each size. Without
- * TRINE_WORLDS all ranks run all cases once, under their own names. TRINE_CASE names cases without sizes. */
+ * TRINE_WORLDS all ranks run all cases once, under their own names. TRINE_CASE names cases without sizes. A static
+ * variable outlives a size, and some ranks have not seen the smaller ones: what is kept for a size is made again. */
 #ifndef TRINE_TESTS_HARNESS_H
 #define TRINE_TESTS_HARNESS_H
 

@@ -156,14 +156,19 @@ plan_all() {
     done
 }
 
-# The seconds of the last run replace older ones in BUILD/costs.
+# The seconds of the last run, of the longest launch of each test, replace older ones in BUILD/costs.
 keep_costs() {
     [ -d "$dir" ] || return 0
     {
         if [ -e "$build/costs" ]; then cat "$build/costs"; fi
+        echo new
         find "$dir" -name '*.times' -exec awk '
-            FNR == 3 { name = FILENAME; gsub(/^.*\/|\.times$/, "", name); print name, $1 }' {} +
-    } | awk '{ last[$1] = $2 } END { for (name in last) print name, last[name] }' | sort >"$build/costs.new"
+            FNR == 3 { name = FILENAME; gsub(/^.*\/|(-np[0-9-]*)?\.times$/, "", name); print name, $1 }' {} +
+    } | awk '
+        $1 == "new" { now = 1; next }
+        now && !($1 in seen) || $2 > last[$1] { last[$1] = $2 }
+        now { seen[$1] }
+        END { for (name in last) print name, last[name] }' | sort >"$build/costs.new"
     mv "$build/costs.new" "$build/costs"
 }
 

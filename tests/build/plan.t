@@ -121,14 +121,23 @@ chmod +x build/tests/pair/*
 check "small worlds run beside each other" env PROVE_JOBS=4 tests/run.sh build all pair
 
 # The longest is first, by recorded seconds, of the last run before older ones.
-printf 'slots-b_2-np2 5\nslots-a_3-np8 9\n' >tests/costs
+printf 'slots-b_2 5\nslots-a_3 9\n' >tests/costs
 sed -i '$d' build/t/*.times # these took no time
-echo 'slots-a_3-np8 2' >build/costs
+echo 'slots-a_3 2' >build/costs
 order() {
     PROVE_JOBS=1 tests/run.sh build all slots >said || return 1
     grep -o 'slots-[a-c]_[1-3]' said | head -n 2 | tr '\n' ' ' | grep -qx 'slots-b_2 slots-a_3 '
 }
 check "the longest is first" order
+
+kept() {
+    printf '0m0s 0m0s\n0m1s 0m1s\n%s\n' 7 >build/t/slots-a_3-np8.times
+    printf '0m0s 0m0s\n0m1s 0m1s\n%s\n' 3 >build/t/slots-b_2-np1.times
+    printf '0m0s 0m0s\n0m1s 0m1s\n%s\n' 4 >build/t/slots-b_2-np2-4.times
+    printf 'slots-a_3 2\nslots-b_2 5\nother-long 90\n' >build/costs
+    [ "$(tests/plan.sh build costs | tr '\n' ' ')" = "other-long 90 slots-a_3 7 slots-b_2 4 " ]
+}
+check "the seconds of a run are kept, the longest of each test" kept
 
 # The first of two parts fails: the second still runs, and the table has both.
 mkdir -p build/tests/other

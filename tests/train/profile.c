@@ -15,12 +15,14 @@
 
 enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
 
-/* All layouts of the job's ranks, with the ZeRO stages in turn. tp divides the vocabulary, because no
- * formula counts the flops of padding columns. */
-static int next_zero;
+/* All layouts of the world's ranks, with the ZeRO stages in turn, the same on all of them. tp divides the vocabulary,
+ * because no formula counts the flops of padding columns. */
+static int next_zero, of_ranks;
 
 static trine_config config_of(trine_layout l) {
     trine_config c = training_config();
+    if (of_ranks != trine_world_size(harness_world)) next_zero = 0;
+    of_ranks = trine_world_size(harness_world);
     c.model.vocab_size = 104;
     c.parallel.layout = l;
     c.parallel.zero = (trine_zero)(next_zero++ % 4);

@@ -79,6 +79,7 @@ static void visit(trine_layout layout) {
 
 static void every_layout(void **state) {
     (void)state;
+    gaps = 0;
     training_layouts(visit);
     assert_true(gaps > 0);
     print_message("# %zu elements of padding on rank 0\n", gaps);
