@@ -191,7 +191,7 @@ check "no files are left" nothing_left
 
 elsewhere() {
     make $no_cuda BUILD="$BUILD" prefix="$dir/opt" libdir="$dir/opt/a/b" bindir="$dir/opt/programs" mandir="$dir/opt/manual" \
-        includedir="$dir/opt/headers" "$@"
+        includedir="$dir/opt/headers" PROGRAMS="trine-train trine-tokens" "$@"
 }
 placed() {
     elsewhere install && [ -e "$dir/opt/a/b/libtrine.a" ] && [ -x "$dir/opt/programs/trine-train" ] &&

@@ -110,7 +110,7 @@ instruction_refused() {
 
 # On cpu as on ref, and in 16 bits; recomputation gives the same bits.
 layer_more() {
-    (cd "$1" && TRINE_CUDA_LIBRARY=/nowhere build/tests/ops/gradients) &&
+    (cd "$1" && TRINE_PROBLEM=relu2 TRINE_CUDA_LIBRARY=/nowhere build/tests/ops/gradients) &&
         small "$1" 1 own_model --device ref --log ref && small "$1" 1 own_model --log cpu && near "$1" &&
         small "$1" 2 own_model --tp 2 --recompute-granularity selective --log one &&
         small "$1" 2 own_model --tp 2 --log two && equal "$1" one two && small "$1" 1 own_model --device ref --bf16
@@ -129,7 +129,7 @@ layer_for_gpus() {
 
 layer_on_gpus() {
     make_in "$1" build/emu/libtrine_cuda.so &&
-        (cd "$1" && TRINE_CUDA_LIBRARY=$1/build/emu/libtrine_cuda.so build/tests/ops/gradients) &&
+        (cd "$1" && TRINE_PROBLEM=relu2 TRINE_CUDA_LIBRARY=$1/build/emu/libtrine_cuda.so build/tests/ops/gradients) &&
         small "$1" 1 own_model --device cuda --cuda-library "$1/build/emu/libtrine_cuda.so" --log cuda && near "$1" cuda
 }
 

@@ -218,8 +218,10 @@ static size_t fuzz_around(fuzz_reader *read, long times, const uint8_t *data, si
             fuzz_one(read, times, copy, size);
         }
         for (const char *c = "0\"{,]"; *c; c++) {
+            if (data[i] == (uint8_t)*c) continue; /* the input itself */
             copy[i] = (uint8_t)*c;
             fuzz_one(read, times, copy, size);
+            runs++;
         }
         free(copy);
         copy = malloc(i ? i : 1);
@@ -227,7 +229,7 @@ static size_t fuzz_around(fuzz_reader *read, long times, const uint8_t *data, si
         memcpy(copy, data, i);
         fuzz_one(read, times, copy, i);
         free(copy);
-        runs += sizeof with + 5 + 1;
+        runs += sizeof with + 1;
     }
     return runs;
 }

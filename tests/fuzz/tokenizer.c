@@ -39,10 +39,11 @@ static bool encoded(encoder *e, unsigned flags, token_list *list) {
     return status == TRINE_OK;
 }
 
-/* Parts give the ids of the whole wherever a cut holds. */
-static void check_parts(encoder *e, const token_list *whole) {
+/* Parts give the ids of the whole wherever a cut holds. Of 15 cuts one, which depends on the tokenizer: small changes of
+ * an input select others. */
+static void check_parts(encoder *e, const token_list *whole, uint64_t hash) {
     size_t bytes = sizeof fixed - 1;
-    for (size_t cut = 1; cut < bytes; cut += 5) {
+    for (size_t cut = 1 + hash % 15; cut < bytes; cut += 15) {
         token_list list = {0};
         bool holds = false, ends = false;
         encode_part first = {.text = fixed, .bytes = bytes, .cut = cut, .first = true};
@@ -66,7 +67,7 @@ static void check_encoding(const tokenizer *t) {
         if (encoded(e, flags[i], &list)) {
             check_ids(t, &list);
             check_decoding(t, &list, i == 1);
-            if (!flags[i]) check_parts(e, &list);
+            if (!flags[i]) check_parts(e, &list, tokenizer_hash(t));
         }
         free(list.ids);
     }
