@@ -223,6 +223,11 @@ static void absent_entries_have_the_defaults_of_the_class(void **state) {
                     ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8, "
                     "\"low_freq_factor\": 1, \"high_freq_factor\": 4}"));
     assert_int_equal(m.rope_scaling.original_length, 50);
+    OK(parse_family(&m, "llama",
+                    ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+                    "\"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+                    "\"original_max_position_embeddings\": 64}"));
+    assert_int_equal(m.rope_scaling.original_length, 64);
 }
 
 /* Biases that a class does not read have no effect in transformers, either. */

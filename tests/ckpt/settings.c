@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ckpt/settings.h"
+#include "trine_model.h"
 
 static trine_config full_config(void) {
     trine_config c = trine_config_default();
@@ -215,6 +216,17 @@ static void another_model_is_refused_by_name(void **state) {
             "50257 here, untied is off there, on here");
 }
 
+/* A table of learned positions is a weight; rotary ones are computed. */
+static void weights_go_to_another_length_if_it_is_in_none(void **state) {
+    (void)state;
+    trine_model a = full_config().model, b = a;
+    b.seq_length = 2 * a.seq_length;
+    REFUSED(settings_same_model(&a, &b, true, "x"), TRINE_EINVAL, "seq-length is 1024 there");
+    a.family = b.family = &trine_llama;
+    OK(settings_same_model(&a, &b, true, "x"));
+    REFUSED(settings_same_model(&a, &b, false, "x"), TRINE_EINVAL, "seq-length is 1024 there");
+}
+
 static void a_scale_moves_in_dynamic_fp16_only(void **state) {
     (void)state;
     trine_config c = full_config();
@@ -241,6 +253,7 @@ int main(void) {
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(no_sizes_are_refused),
         cmocka_unit_test(another_model_is_refused_by_name),
+        cmocka_unit_test(weights_go_to_another_length_if_it_is_in_none),
         cmocka_unit_test(a_scale_moves_in_dynamic_fp16_only),
     };
     return HARNESS_RUN_ALONE(tests);

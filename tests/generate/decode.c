@@ -390,6 +390,15 @@ static void a_long_text_is_cut_to_its_last_half(void **state) {
     OK(trine_generator_next(g, ids + T + 1 - T / 2, T / 2, &greedy, &want));
     assert_int_equal(cut, want);
     assert_true(distance(logits, g->logits, V) == 0);
+    /* Random numbers are those of the text's length, not of the cut one's: any token is equally likely here. */
+    const trine_sampling any = {.temperature = 1e6, .seed = 3};
+    trine_generator_reset(g);
+    OK(trine_generator_next(g, ids, T, &any, &cut));
+    OK(trine_generator_next(g, ids + T, 1, &any, &cut));
+    trine_generator_reset(g);
+    OK(trine_generator_next(g, ids + T + 1 - T / 2, T / 2, &any, &want));
+    assert_int_not_equal(cut, want);
+    OK(trine_generator_next(g, NULL, 0, &greedy, &want));
     /* Without a new token the same token is sampled again. */
     OK(trine_generator_next(g, NULL, 0, &greedy, &cut));
     assert_int_equal(cut, want);

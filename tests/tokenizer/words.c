@@ -178,6 +178,52 @@ static void words_are_merged_by_the_rule(void **state) {
     bpe_scratch_free(&s);
 }
 
+static void expect_ids(const char *json, const char *text, const int32_t *ids, size_t count) {
+    token_list list = {0};
+    begin(json);
+    OK(encoder_text(now.e, text, strlen(text), 0, &list));
+    assert_int_equal(list.count, count);
+    assert_memory_equal(list.ids, ids, count * sizeof *ids);
+    free(list.ids);
+    end();
+}
+
+/* Of two equal merges the later one counts. */
+static void a_merge_has_its_last_place(void **state) {
+    (void)state;
+    static const int32_t want[] = {0, 4};
+    expect_ids("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
+               "\"merges\":[\"a b\",\"b c\",\"a b\"]}}",
+               "abc", want, 2);
+}
+
+/* Also where the word is long, and would be cut. */
+static void unknown_symbols_become_one(void **state) {
+    (void)state;
+    static const int32_t want[] = {1, 0, 1};
+    expect_ids(
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"u\",\"fuse_unk\":true,\"vocab\":{\"u\":0,"
+        "\"a\":1},\"merges\":[]}}",
+        "azzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzza", want, 3);
+}
+
+/* A piece of a long word is no word. */
+static void whole_words_may_be_tokens(void **state) {
+    (void)state;
+    enum { DS = 30 };
+    char text[3 + DS] = "ab";
+    int32_t want[2 + DS] = {0, 1};
+    for (int i = 0; i < DS; i++) text[2 + i] = 'd', want[2 + i] = 3;
+    text[2 + DS] = '\0';
+    const char *json = "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+                       "\"use_regex\":false},"
+                       "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,"
+                       "\"b\":1,\"c\":2,\"d\":3,"
+                       "\"bc\":4,\"abc\":5,\"ab\":6},\"merges\":[\"b c\",\"a bc\"]}}";
+    expect_ids(json, text, want, 2 + DS);
+    expect_ids(json, "ab", (const int32_t[]){6}, 1);
+}
+
 /* ---- The limit ---- */
 
 static void words_beyond_the_limit_are_refused(void **state) {
@@ -201,6 +247,9 @@ int main(void) {
         cmocka_unit_test(long_matches_become_words),
         cmocka_unit_test(ends_of_runs_are_merged_from_the_left),
         cmocka_unit_test(words_are_merged_by_the_rule),
+        cmocka_unit_test(a_merge_has_its_last_place),
+        cmocka_unit_test(unknown_symbols_become_one),
+        cmocka_unit_test(whole_words_may_be_tokens),
         cmocka_unit_test(words_beyond_the_limit_are_refused),
     };
     return HARNESS_RUN_ALONE(tests);
