@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "device/ops.h"
+#include "trine_checkpoint.h"
 
 /* ---- A device with a wrapped table ------------------------------------------------------------ */
 
@@ -293,6 +294,32 @@ static void small_gradients_need_the_scale(void **state) {
     assert_true(fabs(norm[0] / norm[2] - 1) < 0.01);
 }
 
+/* A scale is resumed within the limits that the run has now. On one rank. */
+static void a_resumed_scale_keeps_the_new_limits(void **state) {
+    (void)state;
+    char folder[] = "/dev/shm/trine-overflow-XXXXXX", command[64];
+    if (trine_world_size(harness_world) > 1) return;
+    assert_non_null(mkdtemp(folder));
+    trine_config c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0);
+    const trine_checkpoint at = {.save = folder, .load = "auto"};
+    trine_metrics m;
+    c.precision.hysteresis = 3;
+    trine_trainer *t = create(&c);
+    for (int i = 0; i < 2; i++) OK(trine_trainer_step(t, &m));
+    OK(trine_trainer_save(t, &at, NULL));
+    trine_trainer_destroy(&t);
+    c.precision.initial_loss_scale = c.precision.min_loss_scale = 4096;
+    c.precision.loss_scale_window = 2;
+    c.precision.hysteresis = 1;
+    t = create(&c);
+    OK(trine_trainer_load(t, &at, NULL, NULL));
+    assert_int_equal(t->steps, 2);
+    assert_true(t->scale.scale == 4096 && t->scale.good == 1 && t->scale.left == 1);
+    trine_trainer_destroy(&t);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_ranks_infinity_skips_the_step_everywhere),
@@ -300,6 +327,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_first_tensor_is_named),
         cmocka_unit_test(an_overflow_begins_at_the_logits),
         cmocka_unit_test(an_overflow_at_the_minimum_stops),
+        cmocka_unit_test(a_resumed_scale_keeps_the_new_limits),
         cmocka_unit_test(small_gradients_need_the_scale),
     };
     return HARNESS_RUN(argc, argv, tests);
