@@ -236,6 +236,7 @@ static const row rows[] = {
      "FORWARD u2 m0 s0", "2"},
     {"no such micro-batch", PIPE, 0, {{PUT, "FORWARD u0 m2 s0", "FORWARD u0 m3 s0"}}, 0,
      "FORWARD u0 m3 s0", "3 3"},
+    {"a field missing", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0"}}, 0, "FORWARD u1 m0", ""},
     {"an extra field", PIPE, 0, {{PUT, "FORWARD u0 m0 s0", "FORWARD u0 m0 s0 d0"}}, 0,
      "FORWARD u0 m0 s0 d0", "0"},
     {"a backward in an evaluation", EVAL, 1, {{INSERT, "FORWARD u3 m1 s1", "BACKWARD u3 m1 s1 d0"}},
