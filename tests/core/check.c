@@ -236,6 +236,7 @@ static const row rows[] = {
      "FORWARD u2 m0 s0", "2"},
     {"no such micro-batch", PIPE, 0, {{PUT, "FORWARD u0 m2 s0", "FORWARD u0 m3 s0"}}, 0,
      "FORWARD u0 m3 s0", "3 3"},
+    {"a field missing", PIPE, 0, {{PUT, "FORWARD u1 m0 s0", "FORWARD u1 m0"}}, 0, "FORWARD u1 m0", ""},
     {"an extra field", PIPE, 0, {{PUT, "FORWARD u0 m0 s0", "FORWARD u0 m0 s0 d0"}}, 0,
      "FORWARD u0 m0 s0 d0", "0"},
     {"a backward in an evaluation", EVAL, 1, {{INSERT, "FORWARD u3 m1 s1", "BACKWARD u3 m1 s1 d0"}},
@@ -385,8 +386,8 @@ static const row rows[] = {
     {"update doubled", PIPE, 0, {{INSERT, "UPDATE u1", "UPDATE u1"}}, 0, "UPDATE u1", "1"},
 
     /* Message groups, and one queue. */
-    {"a group for queues per edge", PIPE, 0, {{PUT, "SEND_ACT m1 s1", "SEND_ACT m1 s1 g0"}}, 0,
-     "SEND_ACT m1 s1 g0", "0"},
+    {"a group for queues per edge", PIPE, 0, {{PUT, "SEND_ACT m1 s1", "SEND_ACT m1 s1 g0"}, {PUT,
+     "RECV_GRAD m0 d0", "RECV_GRAD m0 d0 g0"}}, 0, "SEND_ACT m1 s1 g0", "0"},
     {"a computation in a group", QUEUE, 0, {{PUT, "FORWARD u1 m1 s1", "FORWARD u1 m1 s1 g0"}}, 0,
      "FORWARD u1 m1 s1 g0", "0"},
     {"a message group of one", QUEUE, 0, {{PUT, "SEND_ACT m1 s1 g0", "SEND_ACT m1 s1"}}, 0,
