@@ -126,6 +126,7 @@ static int job_for(layout_run r) {
 }
 
 void layout_add(layout_run row) {
+    if (ranks_of(&row) > trine_world_size(harness_world)) return;
     assert_true(entry_count < LAYOUT_ROWS);
     entries[entry_count++] =
         (entry){job_for(row), job_for(anchor_of(row)), job_for(serial_of(row))};
@@ -181,7 +182,8 @@ static void set_type(trine_config *c, const layout_run *r) {
 }
 
 static trine_model model_of(const layout_run *r) {
-    bool cuda = r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
+    bool cuda =
+        r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
     bool small = cuda || r->seq > 8;
     trine_model m = {.num_layers = r->layers,
                      .hidden_size = r->seq > 8 ? 48 : 24,
@@ -230,8 +232,8 @@ static trine_config config_of(const layout_run *r) {
 
 static const char *describe(const layout_run *r) {
     static char text[512];
-    static const char *const types[] = {
-        "fp32", "bf16 on ref", "bf16 on cpu", "bf16 gradients", "fp16", "fp16 gradients", "cuda"};
+    static const char *const types[] = {"fp32", "bf16 on ref",    "bf16 on cpu", "bf16 gradients",
+                                        "fp16", "fp16 gradients", "cuda"};
     static const char *const watches[] = {"", ", serial", ", audit", ", serial audit", ", profile"};
     static const char *const schedules[] = {
 #define SCHEDULE_TEXT(name, text, words) text,
@@ -244,16 +246,16 @@ static const char *describe(const layout_run *r) {
 #undef RECOMPUTE_TEXT
             "keep"};
     const char *split = split_text(r);
-    snprintf(text, sizeof text,
-             "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
-             "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, nccl %d",
-             families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
-             schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
-             r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
-             r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
-             r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
-             r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch],
-             r->nccl);
+    snprintf(
+        text, sizeof text,
+        "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
+        "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, nccl %d",
+        families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
+        schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
+        r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
+        r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
+        r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
+        r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch], r->nccl);
     return text;
 }
 
@@ -378,8 +380,7 @@ static bool same_bits(const entry *e) {
 static bool near_in(const entry *e, int from, int to, int kind) {
     const layout_run *r = &jobs[e->run].run;
     int had = r->layout.tp > 1 ? WITH_TP : WITHOUT_TP;
-    distance off =
-        distance_of(&jobs[e->run].result.steps, &jobs[e->serial].result.steps, from, to);
+    distance off = distance_of(&jobs[e->run].result.steps, &jobs[e->serial].result.steps, from, to);
     const distance *most = &at_most[r->type][kind];
     worst[had].loss = largest(worst[had].loss, off.loss);
     worst[had].norm = largest(worst[had].norm, off.norm);
