@@ -10,7 +10,7 @@
 
 /* Allowed difference from one rank, in the loss and in the gradient norm of any step.
  *
- * fp32: the promise of docs/numbers.md; measured: 2e-8 of the loss and 3e-7 of the norm.
+ * fp32 (also on the emulated GPU): the promise of docs/numbers.md; measured: 2e-8 of the loss and 1e-7 of the norm.
  *
  * bf16 without tp: the same numbers are rounded, except where a weight's fp32 master is so near the
  * midpoint of two bf16 numbers that another order of additions over dp crosses it. In four steps none
@@ -25,7 +25,10 @@
  * bf16 with tp: t addends are rounded where one rank rounds their sum, so that two layouts round
  * independently. Each then differs from exact arithmetic as in tests/golden (9e-5 of the loss,
  * 2.8e-3 of the norm), and the two from each other by at most twice that; measured: 1.3e-4 and
- * 2.9e-3. A mask that ignores dp changes the loss by 1.2e-3 and the norm by 2.5e-2 or more. */
+ * 2.9e-3. A mask that ignores dp changes the loss by 1.2e-3 and the norm by 2.5e-2 or more.
+ *
+ * Gradients in bf16: as with tp, since their sums are rounded, in another order with every dp. fp16 rounds eight times
+ * finer than bf16: an eighth of that, with and without tp. */
 typedef struct {
     double loss, norm;
 } distance;
@@ -37,8 +40,8 @@ static const distance at_most[LAYOUT_TYPES][TP_KINDS] = {
     [LAYOUT_BF16_REF] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}},
     [LAYOUT_BF16_CPU] = {{1e-5, 1e-3}, {2e-4, 5.6e-3}},
     [LAYOUT_BF16_GRADS] = {{2e-4, 5.6e-3}, {2e-4, 5.6e-3}},
-    [LAYOUT_FP16_REF] = {{2e-4, 5.6e-3}, {2e-4, 5.6e-3}},
-    [LAYOUT_FP16_GRADS] = {{2e-4, 5.6e-3}, {2e-4, 5.6e-3}},
+    [LAYOUT_FP16_REF] = {{2.5e-5, 7e-4}, {2.5e-5, 7e-4}},
+    [LAYOUT_FP16_GRADS] = {{2.5e-5, 7e-4}, {2.5e-5, 7e-4}},
     [LAYOUT_CUDA] = {{1e-6, 1e-6}, {1e-6, 1e-6}}};
 
 enum { FEW_STEPS = 4 };
@@ -126,6 +129,7 @@ static int job_for(layout_run r) {
 }
 
 void layout_add(layout_run row) {
+    if (ranks_of(&row) > trine_world_size(harness_world)) return;
     assert_true(entry_count < LAYOUT_ROWS);
     entries[entry_count++] =
         (entry){job_for(row), job_for(anchor_of(row)), job_for(serial_of(row))};
@@ -181,7 +185,8 @@ static void set_type(trine_config *c, const layout_run *r) {
 }
 
 static trine_model model_of(const layout_run *r) {
-    bool cuda = r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
+    bool cuda =
+        r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
     bool small = cuda || r->seq > 8;
     trine_model m = {.num_layers = r->layers,
                      .hidden_size = r->seq > 8 ? 48 : 24,
@@ -230,8 +235,8 @@ static trine_config config_of(const layout_run *r) {
 
 static const char *describe(const layout_run *r) {
     static char text[512];
-    static const char *const types[] = {
-        "fp32", "bf16 on ref", "bf16 on cpu", "bf16 gradients", "fp16", "fp16 gradients", "cuda"};
+    static const char *const types[] = {"fp32", "bf16 on ref",    "bf16 on cpu", "bf16 gradients",
+                                        "fp16", "fp16 gradients", "cuda"};
     static const char *const watches[] = {"", ", serial", ", audit", ", serial audit", ", profile"};
     static const char *const schedules[] = {
 #define SCHEDULE_TEXT(name, text, words) text,
@@ -244,16 +249,16 @@ static const char *describe(const layout_run *r) {
 #undef RECOMPUTE_TEXT
             "keep"};
     const char *split = split_text(r);
-    snprintf(text, sizeof text,
-             "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
-             "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, nccl %d",
-             families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
-             schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
-             r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
-             r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
-             r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
-             r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch],
-             r->nccl);
+    snprintf(
+        text, sizeof text,
+        "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
+        "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, nccl %d",
+        families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
+        schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
+        r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
+        r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
+        r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
+        r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch], r->nccl);
     return text;
 }
 
@@ -378,8 +383,7 @@ static bool same_bits(const entry *e) {
 static bool near_in(const entry *e, int from, int to, int kind) {
     const layout_run *r = &jobs[e->run].run;
     int had = r->layout.tp > 1 ? WITH_TP : WITHOUT_TP;
-    distance off =
-        distance_of(&jobs[e->run].result.steps, &jobs[e->serial].result.steps, from, to);
+    distance off = distance_of(&jobs[e->run].result.steps, &jobs[e->serial].result.steps, from, to);
     const distance *most = &at_most[r->type][kind];
     worst[had].loss = largest(worst[had].loss, off.loss);
     worst[had].norm = largest(worst[had].norm, off.norm);

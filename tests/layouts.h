@@ -19,8 +19,8 @@
 
 #define LAYOUT_ROWS 4000 /* rows at most, and runs at most */
 
-/* fp32 on cpu; bf16 on ref, on cpu, and on ref with gradients in bf16; fp16 on ref, and on cpu with gradients in fp16.
- * Every processor has fp16 and ref. */
+/* fp32 on cpu; bf16 on ref, on cpu, and on ref with gradients in bf16; fp16 on ref, and on cpu with gradients in
+ * fp16. Not every processor multiplies bf16. */
 typedef enum {
     LAYOUT_FP32,
     LAYOUT_BF16_REF,
@@ -32,32 +32,33 @@ typedef enum {
     LAYOUT_TYPES
 } layout_type;
 
-typedef enum { SPLIT_BY_COST, SPLIT_ENDS_ALONE, SPLIT_HEAVY_LAST, SPLIT_HEAVY_FIRST, SPLITS } layout_split;
-typedef enum { WATCH_NOTHING, WATCH_SERIAL, WATCH_AUDIT, WATCH_BOTH, WATCH_PROFILE, WATCHES } layout_watch;
+/* Of pp_split: chunks of the embedding and of the head alone, or one layer in each chunk but one. */
+enum { SPLIT_BY_COST, SPLIT_ENDS_ALONE, SPLIT_HEAVY_LAST, SPLIT_HEAVY_FIRST, SPLITS };
+enum { WATCH_NOTHING, WATCH_SERIAL, WATCH_AUDIT, WATCH_BOTH, WATCH_PROFILE, WATCHES };
 enum { KEEP_RECOMPUTED = TRINE_RECOMPUTES, RECOMPUTE_CHOICES };
 
 /* Compared as bytes: no padding. */
 typedef struct {
     trine_layout layout;
     int zero, schedule, virtual, type, sequence_parallel, recompute, dropout, untied, split_backward;
-    int micros, size;  /* micro-batches per rank, samples in each */
-    int chunk;         /* rows of logits at a time; 0: all */
-    int layers;        /* at least a unit for each chunk of a stage */
+    int micros, size;          /* micro-batches per rank, samples in each */
+    int chunk;                 /* rows of logits at a time; 0: all */
+    int layers;                /* at least a unit for each chunk of a stage */
     int family, heads, groups; /* one of LAYOUT_FAMILIES; heads of keys and values */
-    int seq;           /* tokens of a sample: with 64, messages are larger than what a transport copies */
+    int seq;                   /* tokens of a sample: with 64, messages are larger than what a transport copies */
     int one_queue, transport, split, nodes, watch;
-    int buffers;       /* gather and reduce buffers */
-    int nccl;          /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 0: no NCCL */
-    int eval;          /* a validation after the first and the last step */
+    int buffers;               /* gather and reduce buffers */
+    int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 0: no NCCL */
+    int eval;                  /* a validation after the first and the last step */
 } layout_run;
 
 #define LAYOUT_FAMILIES 4 /* gpt2, llama, qwen2, qwen3 */
 
-/* Fills in the rest: the least layers, heads and groups that the family and tp allow, and no sequence parallelism where tp does
- * not divide the rows. */
+/* Fills in the rest: the least layers, heads and groups that the family and tp allow, and no sequence parallelism
+ * where tp does not divide the rows. */
 layout_run layout_row(layout_run given);
 
-/* The rows of a case; `steps` at most TRAINING_STEPS, and fewer in rows of several. */
+/* The rows of a case, without those of more ranks than the job has; `steps` at most TRAINING_STEPS. */
 void layout_add(layout_run row);
 void layout_check(int steps);
 

@@ -79,7 +79,9 @@ static void expect_depths(int count, int option) {
                     layout_run r = option_row(&rows[n], false);
                     int pp = r.layout.pp;
                     found = r.schedule == schedule && has(rows[n].value, option, value) &&
-                            depth == (pp > 4 ? 3 : pp > 2 ? 2 : pp == 2);
+                            depth == (pp > 4   ? 3
+                                      : pp > 2 ? 2
+                                               : pp == 2);
                 }
                 if (!found) fail_msg("depth %d, schedule %d, %d", depth, schedule, value);
             }
@@ -97,7 +99,8 @@ static void expect_dimension_pairs(int count, int option) {
         }
         const unsigned all = 0x15e; /* 1, 2, 3, 4, 6, 8 */
         if (dp != all || tp != all || pp != all || used != 0xff)
-            fail_msg("option %d, value %d: dimensions %x %x %x %x", option, value, dp, tp, pp, used);
+            fail_msg("option %d, value %d: dimensions %x %x %x %x", option, value, dp, tp, pp,
+                     used);
     }
 }
 

@@ -55,16 +55,20 @@ static void in_fp16(void **state) {
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Pairs of all options, of these sizes. */
-static int make_pairs(const int *sizes, int options, cover_row *made) {
-    static cover_column columns[COVER_OPTIONS];
+/* Pairs of all options, of these sizes; option `apart` only with those after it and, in place of option 0, with `kind`
+ * of its values, of which there are two. */
+static int make_pairs(const int *sizes, int options, int apart, const int *kind, cover_row *made) {
+    static cover_column columns[COVER_OPTIONS + 1];
     static cover_demand demands[COVER_OPTIONS * COVER_OPTIONS];
     cover_problem p = {.options = options, .columns = columns, .demands = demands};
     for (int a = 0; a < options; a++) {
         p.sizes[a] = sizes[a];
         columns[a] = (cover_column){a, sizes[a], NULL};
-        for (int b = a + 1; b < options; b++) demands[p.demand_count++] = (cover_demand){2, {a, b}};
+        for (int b = a + 1; b < options; b++)
+            if (b != apart) demands[p.demand_count++] = (cover_demand){2, {a, b}};
     }
+    columns[options] = (cover_column){0, 2, kind};
+    if (kind) demands[p.demand_count++] = (cover_demand){2, {options, apart}};
     int count = cover_make(&p, made, MESSAGE_ROWS);
     assert_int_equal(cover_missing(&p, made, count), 0);
     return count;
@@ -74,7 +78,7 @@ static int make_pairs(const int *sizes, int options, cover_row *made) {
 static int chunks_of(int schedule) {
     int most = 1;
     for (int n = 0; n < ORDERS; n++)
-        if ((int)option_orders[n].schedule == schedule && option_orders[n].virtual == 2) most = 2;
+        if (option_orders[n].schedule == schedule && option_orders[n].virtual == 2) most = 2;
     return most;
 }
 
@@ -83,59 +87,76 @@ static int chunks_of(int schedule) {
  * arrived, is detected: the anchor waits after every instruction. Likewise gradient shards. */
 static void large_messages(void **state) {
     (void)state;
-    enum { SCHEDULE, ZERO, LAYOUT, QUEUE, TRANSPORT, SPLIT, BUFFERS, UNTIED, WATCH, MESSAGE_OPTIONS };
+    enum {
+        SCHEDULE,
+        ZERO,
+        LAYOUT,
+        QUEUE,
+        TRANSPORT,
+        SPLIT,
+        BUFFERS,
+        UNTIED,
+        WATCH,
+        MESSAGE_OPTIONS
+    };
     static const int sizes[MESSAGE_OPTIONS] = {TRINE_SCHEDULES, 4, 4, 2, 2, 2, 3, 2, 2};
     static const trine_layout layouts[] = {L(1, 1, 2), L(1, 1, 4), L(2, 1, 2), L(2, 1, 1)};
     cover_row made[MESSAGE_ROWS];
-    int count = make_pairs(sizes, MESSAGE_OPTIONS, made);
+    int count = make_pairs(sizes, MESSAGE_OPTIONS, -1, NULL, made);
     for (int i = 0; i < count; i++) {
         const int *v = made[i].value;
-        layout_add(layout_row((layout_run){
-            .layout = layouts[v[LAYOUT]],
-            .zero = v[ZERO],
-            .schedule = v[SCHEDULE],
-            .virtual = chunks_of(v[SCHEDULE]),
-            .untied = v[UNTIED],
-            .split_backward = v[SPLIT],
-            .micros = 6,
-            .size = 1,
-            .layers = 6,
-            .seq = 64,
-            .one_queue = v[QUEUE],
-            .transport = v[TRANSPORT] ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO,
-            .buffers = 1 + v[BUFFERS],
-            .watch = v[WATCH] ? WATCH_SERIAL : WATCH_NOTHING}));
+        layout_add(layout_row(
+            (layout_run){.layout = layouts[v[LAYOUT]],
+                         .zero = v[ZERO],
+                         .schedule = v[SCHEDULE],
+                         .virtual = chunks_of(v[SCHEDULE]),
+                         .untied = v[UNTIED],
+                         .split_backward = v[SPLIT],
+                         .micros = 6,
+                         .size = 1,
+                         .layers = 6,
+                         .seq = 64,
+                         .one_queue = v[QUEUE],
+                         .transport = v[TRANSPORT] ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO,
+                         .buffers = 1 + v[BUFFERS],
+                         .watch = v[WATCH] ? WATCH_SERIAL : WATCH_NOTHING}));
     }
     layout_check(FEW_STEPS);
 }
 
-/* NCCL (emulated, emu/nccl.h) with one queue per device: an operation starts when all operations launched before it, on
- * any communicator, have completed; and the messages of a message group run one after the other, which is stricter
- * than NCCL. A program that needs more than that hangs until the watchdog aborts. The anchor is the same GPU over
- * MPI. */
+/* Transports of device memory. NCCL (emulated, emu/nccl.h) has one queue per device: an operation starts when all
+ * operations launched before it, on any communicator, have completed; and the messages of a message group run together
+ * or one after the other, which is stricter than NCCL. A program that needs more than that hangs until the watchdog
+ * aborts. Beside it shared memory and MPI, under audit. The anchor is the same GPU over MPI. Schedules meet two depths,
+ * and not each ZeRO stage. */
 static void over_nccl(void **state) {
     (void)state;
-    enum { LAYOUT, ORDER, ZERO, UNTIED, MICROS, QUEUE, NCCL_OPTIONS };
-    static const int sizes[NCCL_OPTIONS] = {4, TRINE_SCHEDULES, 4, 2, 2, 2};
-    static const trine_layout layouts[] = {L(1, 1, 2), L(1, 1, 4), L(2, 1, 2), L(1, 2, 2)};
+    enum { LAYOUT, ZERO, ORDER, UNTIED, TRANSPORT, NCCL_OPTIONS };
+    static const int sizes[NCCL_OPTIONS] = {5, 4, TRINE_SCHEDULES, 2, 3};
+    static const trine_layout layouts[] = {L(1, 1, 2), L(1, 1, 4), L(2, 1, 2), L(1, 2, 2),
+                                           L(2, 1, 1)};
+    static const int deep[] = {0, 1, 0, 0, 0};
     cover_row made[MESSAGE_ROWS];
-    int count = make_pairs(sizes, NCCL_OPTIONS, made);
+    int count = make_pairs(sizes, NCCL_OPTIONS, ORDER, deep, made);
     for (int i = 0; i < count; i++) {
         const int *v = made[i].value;
         trine_layout l = layouts[v[LAYOUT]];
-        int virtual = chunks_of(v[ORDER]);
+        int virtual = chunks_of(v[ORDER]), nccl = v[TRANSPORT];
         layout_add(layout_row((layout_run){.layout = l,
                                            .zero = v[ZERO],
                                            .schedule = v[ORDER],
                                            .virtual = virtual,
                                            .type = LAYOUT_CUDA,
                                            .untied = v[UNTIED],
-                                           .micros = v[MICROS] ? 3 : 5,
+                                           .micros = l.pp > 2 ? 5 : 3,
                                            .size = 1,
-                                           .layers = l.pp * virtual > 6 ? 6 : 4,
-                                           .transport = TRINE_TRANSPORT_NCCL,
+                                           .layers = l.pp * virtual > 4 ? 6 : 2,
+                                           .transport = nccl    ? TRINE_TRANSPORT_NCCL
+                                                        : i % 2 ? TRINE_TRANSPORT_SHM
+                                                                : TRINE_TRANSPORT_MPI,
                                            .buffers = 2,
-                                           .nccl = 1 + v[QUEUE]}));
+                                           .watch = nccl ? WATCH_NOTHING : WATCH_AUDIT,
+                                           .nccl = nccl}));
     }
     layout_check(FEW_STEPS);
 }

@@ -10,7 +10,8 @@ enum { FEW_STEPS = 5 };
 
 /* Two chunks per stage where the schedule takes them. */
 static layout_run row_of(trine_layout layout, int micros, int size) {
-    return (layout_run){.layout = layout, .virtual = 1, .micros = micros, .size = size, .buffers = 2};
+    return (layout_run){
+        .layout = layout, .virtual = 1, .micros = micros, .size = size, .buffers = 2};
 }
 
 static void add_combinations(trine_layout layout, int micros, int size) {

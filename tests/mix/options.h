@@ -1,5 +1,5 @@
-/* The rows of the matrix of layouts (tests/layouts.h), as covering arrays (tests/cover.h); tests/mix/array.c tests that
- * they cover what they claim. The main array combines OPTIONS options, in two sizes:
+/* The rows of the matrix of layouts (tests/layouts.h), as covering arrays (tests/cover.h); tests/mix/array.c tests
+ * that they cover what they claim. The main array combines OPTIONS options, in two sizes:
  *
  **   short   every pair of values of two options (of layout with type, batch and watch: of each dimension, and of the
  *           set of dimensions in use); every triple of (ranks of a dimension, or set of dimensions in use) x
@@ -55,8 +55,7 @@ enum {
 
 /* Those with three chunks per stage last. */
 static const struct {
-    trine_schedule schedule;
-    int virtual;
+    int schedule, virtual;
 } option_orders[] = {{TRINE_NAIVE, 1}, {TRINE_GPIPE, 1},  {TRINE_1F1B, 1},        {TRINE_INTERLEAVED, 1},
                      {TRINE_ZB, 1},    {TRINE_BFS, 1},    {TRINE_INTERLEAVED, 2}, {TRINE_ZB, 2},
                      {TRINE_ZBV, 2},   {TRINE_V_HALF, 2}, {TRINE_BFS, 2},         {TRINE_INTERLEAVED, 3},
@@ -70,8 +69,8 @@ static const trine_layout option_layouts[] = {
     L(1, 1, 8), L(4, 2, 1), L(4, 1, 2), L(2, 4, 1), L(1, 4, 2), L(2, 1, 4), L(1, 2, 4), L(2, 2, 2)};
 
 /* fp32 twice: its bound is the sharpest. */
-static const layout_type option_types[] = {LAYOUT_FP32,       LAYOUT_BF16_REF, LAYOUT_BF16_CPU,  LAYOUT_BF16_GRADS,
-                                           LAYOUT_FP16_REF, LAYOUT_FP16_GRADS, LAYOUT_FP32};
+static const int option_types[] = {LAYOUT_FP32,     LAYOUT_BF16_REF,   LAYOUT_BF16_CPU, LAYOUT_BF16_GRADS,
+                                   LAYOUT_FP16_REF, LAYOUT_FP16_GRADS, LAYOUT_FP32};
 static const int option_buffers[] = {2, 1, 3, 9};
 
 enum {

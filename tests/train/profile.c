@@ -505,14 +505,10 @@ static void tables_and_json(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_the_step),
-        cmocka_unit_test(calls_and_bytes_by_formula),
-        cmocka_unit_test(flops_by_formula),
-        cmocka_unit_test(adamw_bytes),
-        cmocka_unit_test(steps_and_nothing_else),
-        cmocka_unit_test(observers_follow_the_program),
-        cmocka_unit_test(mistakes_are_refused),
-        cmocka_unit_test(tables_and_json),
+        cmocka_unit_test(sums_are_the_step),      cmocka_unit_test(calls_and_bytes_by_formula),
+        cmocka_unit_test(flops_by_formula),       cmocka_unit_test(adamw_bytes),
+        cmocka_unit_test(steps_and_nothing_else), cmocka_unit_test(observers_follow_the_program),
+        cmocka_unit_test(mistakes_are_refused),   cmocka_unit_test(tables_and_json),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
