@@ -54,6 +54,12 @@ check "it is cached" again
 all_groups() {
     case $(tests/path.sh build) in "$path") return 1 ;; "$tree"/build/path/*) ;; *) return 1 ;; esac
 }
+no_links_to_links() { # a test that installs packages makes its PATH again
+    local path
+    path=$(PATH=$(tests/path.sh build) tests/path.sh build) && [ -x "$path/mpicc" ] &&
+        [ -z "$(find "$path/" -lname '*/path/[0-9]*')" ]
+}
+check "made again with that PATH, it links to the same commands" no_links_to_links
 check "other groups have another folder" all_groups
 
 command_of surplus
