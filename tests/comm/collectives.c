@@ -192,7 +192,7 @@ typedef enum {
     MODES
 } mode;
 
-static bool full;
+static bool every; /* combination of types and operations */
 static mode current;
 static int per_node; /* ranks of a node; 0: one node */
 static char *pool;   /* two halves, in a window */
@@ -465,7 +465,7 @@ static void run_row(const row *r, job *j) {
  * with the next; TRINE_FULL: all. */
 static bool left_out(const row *r, const job *j, size_t nth) {
     const size_t sum = nth + (size_t)(r - rows) + (size_t)current + (size_t)per_node;
-    return j->size > 4 && !full && (sum + (size_t)j->type + (size_t)j->op) % 2;
+    return j->size > 4 && !every && (sum + (size_t)j->type + (size_t)j->op) % 2;
 }
 
 static void run_types(const row *r, job *j, size_t nth) {
@@ -713,7 +713,7 @@ IN_ALL_MODES(nan_is_seen)
 IN_ALL_MODES(barriers)
 
 int main(int argc, char **argv) {
-    full = getenv("TRINE_FULL") != NULL;
+    every = getenv("TRINE_FULL") != NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_counts),
         cmocka_unit_test(pieces),
