@@ -2,6 +2,7 @@
 /* Files of a folder that comes from elsewhere: what is followed, what is refused with which message, and that
  * opening waits for nothing. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +194,8 @@ static void limits_and_modes(void **state) {
     memset(longest, 'x', sizeof longest);
     longest[4500] = '/', longest[4999] = '\0';
     REFUSED(inside_text(&text, &bytes, NULL, 2, longest), TRINE_EIO, "File name too long");
+    longest[4500] = 'x', longest[PATH_MAX - 1] = '/'; /* a folder's name that just does not fit */
+    REFUSED(inside_text(&text, &bytes, NULL, 2, longest), TRINE_EIO, "x...: File name too long");
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)

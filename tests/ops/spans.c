@@ -79,6 +79,43 @@ static void operators_and_gaps_are_the_step(void **state) {
     device_close(&d);
 }
 
+static const device_memory *own_memory;
+static int waits;
+
+static trine_status count_wait(device *d) {
+    waits++;
+    return own_memory->wait(d);
+}
+
+/* A device that has finished an operator before it gets the next has waited for the host. */
+static void waiting_for_the_host_is_counted(void **state) {
+    (void)state;
+    device *d = open_cuda(DEVICE_FP32);
+    float *x = take(d, COUNT, 1), *y = take(d, COUNT, 2);
+    device_memory counted = *(own_memory = d->memory);
+    device_spans *spans;
+    device_profile p;
+    spans_sum sum;
+    counted.wait = count_wait;
+    d->memory = &counted;
+    OK(spans_create(&spans, d, 3));
+    device_profile_init(&p, d);
+    p.spans = spans;
+    OK(spans_begin(spans));
+    for (int i = 0; i < 3; i++) {
+        OK(p.table.gelu_forward(&p.device, y, x, COUNT));
+        OK(device_wait(d));
+    }
+    assert_int_equal(waits, 3); /* between marks the profile itself waits for nothing */
+    OK(spans_end(spans, &sum));
+    assert_int_equal(sum.starved, 2);
+    d->memory = own_memory;
+    spans_destroy(&spans);
+    device_free(d, x, COUNT * sizeof *x);
+    device_free(d, y, COUNT * sizeof *y);
+    device_close(&d);
+}
+
 static void a_step_that_is_too_long_is_no_measurement(void **state) {
     (void)state;
     device *d = open_cuda(DEVICE_FP32);
@@ -202,6 +239,7 @@ static void tf32_rounds_the_factors_when_it_was_asked_for(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_and_gaps_are_the_step),
+        cmocka_unit_test(waiting_for_the_host_is_counted),
         cmocka_unit_test(a_step_that_is_too_long_is_no_measurement),
         cmocka_unit_test(only_a_gpu_has_marks),
         cmocka_unit_test(rates_of_memory_that_the_host_cannot_touch),
