@@ -245,7 +245,7 @@ $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
 # ---- The emulated GPU, for tests -----------------------------------------------------------------
 
 # Misaligned accesses and indices outside of an array trap. A sanitized build finds more.
-EMU_CHECKS  := $(if $(SAN),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
+EMU_CHECKS  := $(if $(findstring sanitize,$(SAN)),,-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error)
 # Not -O3: unrolled kernels with a check at every access take minutes to compile, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
                $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
