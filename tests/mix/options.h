@@ -99,6 +99,15 @@ static inline int option_depth(int pp) {
     return pp <= 2 ? pp - 1 : pp <= 4 ? 2 : 3;
 }
 
+/* A new schedule needs a row of its own. */
+static inline void option_check_orders(void) {
+    for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++) {
+        int n = 0;
+        while (n < ORDERS && option_orders[n].schedule != schedule) n++;
+        if (n == ORDERS) fail_msg("tests/mix/options.h: option_orders lacks schedule %d", schedule);
+    }
+}
+
 static inline void option_make_columns(void) {
     static const int sizes[] = {RANK_VALUES, RANK_VALUES, RANK_VALUES, 8, DEPTHS, TRINE_SCHEDULES};
     for (int n = 0; n < LAYOUTS; n++) {
@@ -149,6 +158,7 @@ static inline int option_make_demands(bool full) {
 /* The tables are static: one problem at a time. */
 static inline cover_problem option_problem(bool full) {
     cover_problem p = {.options = OPTIONS, .columns = option_columns, .demands = option_demands};
+    option_check_orders();
     option_make_columns();
     for (int i = 0; i < OPTIONS; i++) p.sizes[i] = option_sizes[i];
     p.demand_count = option_make_demands(full);
