@@ -179,7 +179,7 @@ $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
 $(HARNESS) $(TEST_OBJ): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call line,CC,$<)
-	$(Q)$(COMPILE) $(if $(findstring /,$*),$(MPI_CFLAGS) $(TEST_INCLUDES)) -Itests -c $< -o $@
+	$(Q)$(COMPILE) $(MPI_CFLAGS) $(TEST_INCLUDES) -Itests -c $< -o $@
 
 # Found beside the program's folder, wherever the build is. A program needs no new link when the library changes: it has
 # no copies of the library's variables (-fPIC), and what it includes is in its .d file.
