@@ -26,7 +26,7 @@ export PATH
 # thread that they wait for: bench/run took 11 s of CPU time at a load of 12, and takes 1 s.
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 # A rank that waits in Open MPI gives its core to the tests beside it. (tools/mpirun.sh asks for this only where a job
-# has more ranks than cores.) comm/shm_life on 2 ranks was not done after 9 s of CPU time at a load of 40; it takes 0.7.
+# has more ranks than cores.) comm/shm_life on 2 ranks was not done after 9 s of CPU time at a load of 40; now 0.7.
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 # UCX, which Debian's MPICH uses, intercepts mmap, as zero/allocation does.
 export UCX_MEM_MMAP_HOOK_MODE=none
