@@ -134,8 +134,11 @@ static void reduced(const job *j, size_t i, void *element) {
     static struct sums {
         char (*elements)[8];
         size_t known, capacity;
+        int size;
     } seen[TRINE_F16 + 1][TRINE_MAX + 1];
     struct sums *s = &seen[j->type][j->op];
+    if (s->size != j->size) s->known = 0;
+    s->size = j->size;
     if (i >= s->capacity) {
         s->capacity = 2 * i + 64;
         s->elements = realloc(s->elements, s->capacity * sizeof *s->elements);
