@@ -157,8 +157,11 @@ static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
 
 static const char *reduced(const job *j) {
     static numbers made[TRINE_F16 + 1][TRINE_MAX + 1];
+    static int of[TRINE_F16 + 1][TRINE_MAX + 1]; /* ranks */
     const size_t element = trine_dtype_bytes(j->type);
     numbers *x = &made[j->type][j->op];
+    if (of[j->type][j->op] != j->size) x->known = 0;
+    of[j->type][j->op] = j->size;
     for (int r = 0; r < j->size; r++) values(j->type, r, j->count);
     for (size_t i = lengthened(x, j->type, j->count); i < j->count; i++)
         reduce_all(j, i, false, x->elements + i * element);

@@ -96,9 +96,12 @@ static uint16_t *new_numbers(void) {
  * once. */
 static void choose_own(void) {
     static uint16_t *known[2];
+    static int of[2]; /* ranks */
     uint16_t **numbers = &known[type == TRINE_F16];
-    if (!*numbers) {
-        *numbers = new_numbers();
+    int *ranks = &of[type == TRINE_F16];
+    if (*ranks != size) {
+        *ranks = size;
+        if (!*numbers) *numbers = new_numbers();
         for (size_t i = 0; i < MOST; i++) (*numbers)[i] = value(rank, i);
     }
     own = *numbers;
