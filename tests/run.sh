@@ -22,15 +22,7 @@ if [ -z "${NVCC:-}${CUDA_HOME:-}" ] && nvcc=$(command -v nvcc); then export NVCC
 # shellcheck disable=SC2086  # split into arguments
 PATH=$(tests/path.sh "$1" $groups)
 export PATH
-# Waiting threads sleep instead of spinning. On a busy machine they would spin for the full time slice of the
-# thread that they wait for: bench/run took 11 s of CPU time at a load of 12, and takes 1 s.
-export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
-# Ranks that wait in MPI give their core away. By itself Open MPI does so only where a job has more ranks than cores:
-# two ranks on two cores spin, whatever else runs. On a busy machine a case of zero/bytes took 4.9 s of CPU time and
-# takes 0.9.
-export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
-# UCX, which Debian's MPICH uses, intercepts mmap, as zero/allocation does.
-export UCX_MEM_MMAP_HOOK_MODE=none
+. tests/environment.sh
 status=0
 # shellcheck disable=SC2086  # split into arguments: paths without spaces
 perl -Itests -S prove --harness Slots --exec '' --timer --failures --comments \

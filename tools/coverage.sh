@@ -207,7 +207,8 @@ chosen "$@" >"$cov/chosen"
 # What tests/run.sh sets; the sanitizers' build is none of these tests' business.
 if python=$(command -v "${TRINE_PYTHON:-python3}"); then export TRINE_PYTHON="$python"; fi
 PATH=$(tests/path.sh "$build" build test):$(dirname "$(command -v gcov)")
-export PATH OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" UCX_MEM_MMAP_HOOK_MODE=none
+export PATH
+. tests/environment.sh
 xargs -P "${J:-1}" -L 1 -r "$0" "$build" --one <"$cov/chosen"
 write_record >"$cov/record"
 mv "$cov/record" "$record"

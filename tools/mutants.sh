@@ -204,8 +204,8 @@ uproot() {
 
 # As tests/run.sh and its wrappers do.
 environment() {
-    OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} UCX_MEM_MMAP_HOOK_MODE=none BUILD=build
-    export OMP_WAIT_POLICY UCX_MEM_MMAP_HOOK_MODE BUILD
+    . tests/environment.sh
+    export BUILD=build
 }
 
 # run TEST RANKS [CASE]: its output goes to $own/said. RANKS is - for a script.
