@@ -11,7 +11,7 @@ check "all texts are there" env TEXTS=1 tools/mutants.sh "$dir/texts"
 check "each fault is caught by a test of make check" tools/matrix.sh check
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/tests/mutants" "$tree/src"
 cp tools/mutants.sh tools/matrix.sh tools/coverage.sh "$tree/tools/"
-cp tests/sizes.sh "$tree/tests/"
+cp tests/sizes.sh tests/environment.sh "$tree/tests/"
 cd "$tree"
 git init -q .
 echo /build/ >.gitignore

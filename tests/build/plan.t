@@ -8,7 +8,7 @@ needs prove perl flock
 lib=$PWD/tests/lib.sh
 tree=$dir/tree
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/tests/other" "$tree/build/tests/suite"
-cp tests/plan.sh tests/run.sh tests/full.sh tests/path.sh tests/Slots.pm "$tree/tests/"
+cp tests/plan.sh tests/run.sh tests/environment.sh tests/full.sh tests/path.sh tests/Slots.pm "$tree/tests/"
 cp tools/deps.sh "$tree/tools/"
 cd "$tree"
 
