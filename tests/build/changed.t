@@ -9,7 +9,7 @@ export CC=gcc # the counters are its own
 tree=$dir/tree
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/src"
 cp tools/coverage.sh "$tree/tools/"
-cp tests/sizes.sh tests/changed.sh "$tree/tests/"
+cp tests/environment.sh tests/sizes.sh tests/changed.sh "$tree/tests/"
 printf '#!/bin/sh\necho "$PATH"\n' >"$tree/tests/path.sh"
 chmod +x "$tree/tests/path.sh"
 cd "$tree"
