@@ -8,7 +8,7 @@
 #
 # WHICH is
 #     all         the tests of make check (default)
-#     alone       the np=0 tests of all: they run under the sanitizers
+#     alone       the np=0 tests of all but those that are plain: they run under the sanitizers
 #     full=PART   a part of make check-full: its own tests, and tests of make check that run longer in it
 #     full        all tests
 #     device      the tests that use a GPU, including long ones: make check DEVICE=cuda
@@ -22,6 +22,7 @@
 #     /* TEST np=1,2,4 apart */           a launch for each: the test asks about the whole job
 #     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (300) a size
 #     /* TEST np=8 longer=mix */           in make check; runs longer in that part, where TRINE_FULL is set
+#     /* TEST np=0 plain */                not under the sanitizers: the same code with many numbers, or a count of memory
 #     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
 #     # TEST full=mix timeout=900
 #     # TEST ranks=4                     it keeps about so many cores busy (1)
@@ -67,14 +68,15 @@ words() {
     sed -n "$2"'{s|^/\* TEST \(.*\) \*/.*$|\1|p;s|^# TEST \(.*\)$|\1|p;}' "$1"
 }
 
-# Sets np, apart, ranks, full, part, device and seconds from marker fields; fails on an unknown field.
+# Sets np, apart, plain, ranks, full, part, device and seconds from marker fields; fails on an unknown field.
 read_fields() {
-    np='' apart='' ranks=1 full='' part='' device='' seconds=300
+    np='' apart='' plain='' ranks=1 full='' part='' device='' seconds=300
     for word in $2; do
         case $word in
             np=none) np=none ;;
             device) device=yes ;;
             apart) apart=yes ;;
+            plain) plain=yes ;;
             ranks=*[!0-9]* | ranks= | ranks=0) fail "$1:1: invalid \"$word\"; use ranks=NUMBER" ;;
             ranks=*) ranks=${word#ranks=} ;;
             np=*[!0-9,]* | np=) fail "$1:1: invalid \"$word\"; valid: np=0, np=none, np=1,2,4" ;;
@@ -86,7 +88,7 @@ read_fields() {
                 part=${word#*=} full=${word%%=*} full=${full#longer} ;;
             timeout=*[!0-9]* | timeout=) fail "$1:1: invalid \"$word\"; use timeout=SECONDS" ;;
             timeout=*) seconds=${word#timeout=} ;;
-            *) fail "$1:1: unknown word \"$word\"; valid: np=..., apart, ranks=..., full=..., longer=..., timeout=..., device" ;;
+            *) fail "$1:1: unknown word \"$word\"; valid: np=..., apart, plain, ranks=..., full=..., longer=..., timeout=..., device" ;;
         esac
     done
     if [ -z "$part" ] && grep -q 'getenv("TRINE_FULL")\|{TRINE_FULL:' "$1"; then
@@ -102,6 +104,7 @@ skipped() {
     case $which in
         full) return 1 ;;
         device) [ -z "$device" ] ;;
+        alone) [ -n "$full$plain" ] ;;
         full=*) [ "$part" != "${which#full=}" ] ;;
         parts) [ -z "$part" ] || echo "$part"; return 0 ;;
         *) [ -n "$full" ] ;;

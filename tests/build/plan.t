@@ -49,6 +49,14 @@ check "a part: its own tests, and those with longer=PART" plans full=slow2 "" "o
 check "another part" plans full=other "" "other-script"
 check "the parts" plans parts "" "other slow2"
 check "single processes only" plans alone "" "suite-alone-np0"
+without_plain() {
+    echo '/* TEST np=0 plain */' >tests/suite/plain.c
+    plans alone "" "suite-alone-np0" && plans all suite/plain "suite-plain-np0"
+    local status=$?
+    rm tests/suite/plain.c
+    return $status
+}
+check "those that are plain are not among them" without_plain
 check "the tests of a GPU, long or not" plans device "" "other-long-np8 suite-ranks-np1-4"
 check "one folder" plans full other "other-apart-np1 other-apart-np3 other-long-np8 other-script"
 check "one file" plans all suite/ranks "suite-ranks-np1-4"

@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 plain */
 /* The machine over the programs of every schedule and queue, with two of the ZeRO stages each: a hook is told of each instruction once, in an
  * order in which nothing comes before what it waits for, by a rule of this test's own; machines that are stuck name the
  * cycle; a start that is taken back happens again. */

@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 plain */
 /* The checker's result for one queue against a simulation of all devices of the job. Each rank of pp x dp x tp
  * has a queue with all communication of its program: messages, GATHER and REDUCE over dp, tp's collectives
  * within each pass, TIE, the three gathers of NORM. A simulation without knowledge of programs processes the

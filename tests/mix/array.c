@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 plain */
 /* The arrays of tests/mix/cover.c cover what they claim: combinations of values are counted from their rows by
  * four nested loops, independently of how the arrays were generated. */
 #include "harness.h"

@@ -1,4 +1,4 @@
-/* TEST np=0 longer=train */
+/* TEST np=0 plain longer=train */
 /* Every program of naive, gpipe and 1f1b that the passes can compose is legal: pp <= 8, M <= 32, zero 0-3,
  * 1-3 gather buffers, tied and untied, training and evaluation, with a queue per edge and with
  * one queue; and the numbers of its buffers and collectives equal the formulas. Programs for one

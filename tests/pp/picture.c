@@ -1,4 +1,4 @@
-/* TEST np=0 */
+/* TEST np=0 plain */
 /* The diagram of a pipeline, drawn from its programs; its idle fraction equals the bubble formula. */
 #include "harness.h"
 

@@ -1,4 +1,4 @@
-/* TEST np=0 longer=train timeout=1800 */
+/* TEST np=0 plain longer=train timeout=1800 */
 /* Every schedule with 1 to 4 chunks per stage, pp 1-8, M 1-16, a queue per edge and one queue, training and evaluation:
  * the programs are legal, the numbers of their instructions and buffers are what they must be, an evaluation needs no
  * buffer that training has not, and one queue costs few slots and suffices without message groups. `make check` gives

@@ -1,4 +1,4 @@
-/* TEST np=0 longer=train timeout=900 */
+/* TEST np=0 plain longer=train timeout=900 */
 /* The memory plan equals the formula to the byte: 125 layouts x ZeRO 0-3 x schedules, tied and untied and one to three
  * gather buffers in turn, for the first and the last rank of dp and of tp; and for GPT-2 124M. The long form takes
  * every combination, and every rank. tests/zero/bytes.c compares the plan with what is allocated. */
