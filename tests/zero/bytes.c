@@ -280,9 +280,10 @@ static void check_passes(const trine_trainer *t, const formula_sent *f) {
 
 static bool full; /* with TRINE_FULL */
 
-/* The traffic of the first step, of every third trainer that of the second one. */
+/* The traffic of the first step, of every third configuration that of the second one. */
 static void check(const trine_config *c) {
-    static int trainers;
+    const trine_parallel *p = &c->parallel;
+    bool second = ((int)p->zero + (int)p->schedule + p->layout.tp + p->layout.pp) % 3 == 0;
     trine_trainer *t;
     trine_metrics m;
     asked.count = 0;
@@ -290,7 +291,7 @@ static void check(const trine_config *c) {
     check_memory(t);
     check_windows(t);
     check_report(t);
-    if (trainers++ % 3 == 0) OK(trine_trainer_step(t, &m));
+    if (second) OK(trine_trainer_step(t, &m));
     tallies before = tallies_of(t);
     OK(trine_trainer_step(t, &m));
     formula_rank r = rank_of(t);
