@@ -1,9 +1,11 @@
 # For prove (tests/run.sh): which tests run beside each other, and what was skipped.
 #
-# Each test takes as many of the slots (prove's jobs) as its wrapper says, "# slots 8" (tests/plan.sh), at most all
-# but one, and starts only when they are free: its time limit begins then. The longest is first, by the files of
-# recorded times, tests/costs and BUILD/costs (lines "FOLDER-NAME SECONDS"; the second counts). What does not fit yet
-# is not starved: later tests may pass it only in slots that it leaves.
+# Two lanes, each with half of prove's jobs as its slots. A test that computes takes as many as its wrapper says,
+# "# slots 8" (tests/plan.sh), at most all; one that mostly waits ("# slots 0") takes one of the other lane, so that it
+# keeps no core from those that compute. With a single job there is one lane. A test starts when its slots are free:
+# its time limit begins then. The longest is first, by the files of recorded times, tests/costs and BUILD/costs (lines
+# "FOLDER-NAME SECONDS"; the second counts). What does not fit yet is not starved: later tests may pass it only in slots
+# that it leaves.
 #
 # At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
 # tab, the reason.
@@ -79,22 +81,23 @@ use TAP::Parser::Scheduler::Job;
 use TAP::Parser::Scheduler::Spinner;
 
 sub new {
-    my ($class, $slots, @tests) = @_;
-    my (@waiting, %seconds);
+    my ($class, $jobs, @tests) = @_;
+    my %seconds;
+    my @lanes = map { { slots => $_, waiting => [], running => {} } } int(($jobs + 1) / 2), int($jobs / 2);
     read_costs(\%seconds, $_) for 'tests/costs', @tests ? $tests[0][0] =~ s{t/[^/]*$}{costs}r : ();
     for my $test (@tests) {
         my $name = Slots::plain_name($test->[0]) =~ s/-np[0-9-]*$//r;
         my $takes = read_slots($test->[0]);
-        my $most = $slots > 1 ? $slots - 1 : 1;
-        push @waiting, {
+        my $lane  = $lanes[ $takes == 0 && $lanes[1]{slots} ? 1 : 0 ];
+        push @{ $lane->{waiting} }, {
             job     => TAP::Parser::Scheduler::Job->new(@$test),
-            takes   => $takes < $most ? $takes : $most,
+            takes   => $takes == 0 ? 1 : $takes < $lane->{slots} ? $takes : $lane->{slots},
             seconds => $seconds{$name} // ($test->[0] =~ /-np0\.t$/ ? 1 : 10),
             passing => 0,
         };
     }
-    @waiting = sort { $b->{seconds} <=> $a->{seconds} } @waiting;
-    return bless { slots => $slots, waiting => \@waiting, running => {} }, $class;
+    $_->{waiting} = [sort { $b->{seconds} <=> $a->{seconds} } @{ $_->{waiting} }] for @lanes;
+    return bless { lanes => \@lanes }, $class;
 }
 
 sub read_slots {
@@ -117,15 +120,16 @@ sub read_costs {
 
 sub get_all {
     my ($self) = @_;
-    return map { $_->{job} } @{ $self->{waiting} };
+    return map { $_->{job} } map { @{ $_->{waiting} } } @{ $self->{lanes} };
 }
 
 # The first that waits, or the first behind it that fits into what it leaves of all slots.
 sub choose {
-    my ($self) = @_;
-    my ($free, $left) = ($self->{slots}) x 2;
-    my $waiting = $self->{waiting};
-    for (values %{ $self->{running} }) {
+    my ($lane) = @_;
+    my ($free, $left) = ($lane->{slots}) x 2;
+    my $waiting = $lane->{waiting};
+    return unless @$waiting;
+    for (values %{ $lane->{running} }) {
         $free -= $_->{takes};
         $left -= $_->{takes} if $_->{passing};
     }
@@ -140,10 +144,17 @@ sub choose {
 
 sub get_job {
     my ($self) = @_;
-    my ($waiting, $running) = @$self{qw(waiting running)};
-    return unless @$waiting;
-    my $at = choose($self);
-    return TAP::Parser::Scheduler::Spinner->new unless defined $at;
+    for my $lane (@{ $self->{lanes} }) {
+        my $at = choose($lane);
+        return start($lane, $at) if defined $at;
+    }
+    return unless get_all($self);
+    return TAP::Parser::Scheduler::Spinner->new;
+}
+
+sub start {
+    my ($lane, $at) = @_;
+    my ($waiting, $running) = @$lane{qw(waiting running)};
     my ($test) = splice @$waiting, $at, 1;
     # Nothing is being passed any more when the first one starts.
     $_->{passing} = 0 for $at == 0 ? values %$running : ();

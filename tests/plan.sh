@@ -25,7 +25,7 @@
 #     /* TEST np=0 plain */                not under the sanitizers: the same code with many numbers, or a count of memory
 #     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
 #     # TEST full=mix timeout=900
-#     # TEST ranks=4                     it keeps about so many cores busy (1)
+#     # TEST ranks=4                     it keeps about so many cores busy (0: it mostly waits)
 #
 # BUILD/t/NAME.times of the last run has the CPU times of the wrapper's shell, those of the test, and how many seconds
 # it took; the next plan takes those over into BUILD/costs.
@@ -70,7 +70,7 @@ words() {
 
 # Sets np, apart, plain, ranks, full, part, device and seconds from marker fields; fails on an unknown field.
 read_fields() {
-    np='' apart='' plain='' ranks=1 full='' part='' device='' seconds=300
+    np='' apart='' plain='' ranks='' full='' part='' device='' seconds=300
     for word in $2; do
         case $word in
             np=none) np=none ;;
@@ -120,7 +120,7 @@ plan_source() {
     sizes=$(echo "$np" | tr , ' ') together=
     for n in $sizes; do
         if [ "$n" = 0 ]; then
-            wrapper "$flat-np0" "$ranks" "$seconds" "$build/tests/$name"
+            wrapper "$flat-np0" "${ranks:-1}" "$seconds" "$build/tests/$name"
         elif [ "$which" = alone ]; then
             :
         elif [ -n "$apart" ]; then
@@ -147,7 +147,7 @@ plan_script() {
     read_fields "$1" "$(words "$1" 2)"
     name=${1#tests/} name=${name%.t}
     if [ "$which" = alone ] || skipped "$name"; then return 0; fi
-    wrapper "$(echo "$name" | tr / -)" "$ranks" "$seconds" "$1"
+    wrapper "$(echo "$name" | tr / -)" "${ranks:-0}" "$seconds" "$1"
 }
 
 plan_all() {

@@ -127,6 +127,14 @@ for test in a b; do
 done
 chmod +x build/tests/pair/*
 check "small worlds run beside each other" env PROVE_JOBS=4 tests/run.sh build all pair
+beside() {
+    rm here.* tests/pair/b.c
+    sed 's/np=2/np=8/' tests/pair/a.c >a.c && mv a.c tests/pair/a.c
+    { echo '#!/bin/sh'; echo '# TEST timeout=60'; tail -n +2 build/tests/pair/b; } >tests/pair/b.t
+    chmod +x tests/pair/b.t
+    PROVE_JOBS=2 tests/run.sh build all pair
+}
+check "a script runs beside a test that takes all slots" beside
 
 # The longest is first, by recorded seconds, of the last run before older ones.
 printf 'slots-b_2 50\nslots-a_3 90\n' >tests/costs
