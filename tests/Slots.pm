@@ -1,11 +1,11 @@
 # For prove (tests/run.sh): which tests run beside each other, and what was skipped.
 #
-# Two lanes, each with half of prove's jobs as its slots. A test that computes takes as many as its wrapper says,
-# "# slots 8" (tests/plan.sh), at most all; one that mostly waits ("# slots 0") takes one of the other lane, so that it
-# keeps no core from those that compute. With a single job there is one lane. A test starts when its slots are free:
-# its time limit begins then. The longest is first, by the files of recorded times, tests/costs and BUILD/costs (lines
-# "FOLDER-NAME SECONDS"; the second counts). What does not fit yet is not starved: later tests may pass it only in slots
-# that it leaves.
+# Two lanes share prove's jobs as slots. A test that computes takes as many as its wrapper says, "# slots 8"
+# (tests/plan.sh), at most all but one, so that a single process runs beside ranks that wait for each other; a test that
+# mostly waits ("# slots 0") takes one of the other lane, so that it keeps no core from those that compute. With a single
+# job there is one lane. A test starts when its slots are free: its time limit begins then. The longest is first, by
+# the files of recorded times, tests/costs and BUILD/costs (lines "FOLDER-NAME SECONDS"; the second counts). What does
+# not fit yet is not starved: later tests may pass it only in slots that it leaves.
 #
 # At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
 # tab, the reason.
@@ -91,7 +91,7 @@ sub new {
         my $lane  = $lanes[ $takes == 0 && $lanes[1]{slots} ? 1 : 0 ];
         push @{ $lane->{waiting} }, {
             job     => TAP::Parser::Scheduler::Job->new(@$test),
-            takes   => $takes == 0 ? 1 : $takes < $lane->{slots} ? $takes : $lane->{slots},
+            takes   => least(most($takes, 1), most($lane->{slots} - 1, 1)),
             seconds => $seconds{$name} // ($test->[0] =~ /-np0\.t$/ ? 1 : 10),
             passing => 0,
         };
@@ -99,6 +99,9 @@ sub new {
     $_->{waiting} = [sort { $b->{seconds} <=> $a->{seconds} } @{ $_->{waiting} }] for @lanes;
     return bless { lanes => \@lanes }, $class;
 }
+
+sub least { return $_[0] < $_[1] ? $_[0] : $_[1] }
+sub most  { return $_[0] > $_[1] ? $_[0] : $_[1] }
 
 sub read_slots {
     my ($file) = @_;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Plans the tests (same arguments as tests/plan.sh) and runs them with prove; all must pass, and
-# there must be at least one. PROVE_JOBS (cores) is the number of slots: a test takes as many as it has ranks, at most
-# all, a single process one, and those that fit run beside each other. Scripts, which mostly wait, have as many of their
-# own (tests/Slots.pm). PROVE_JOBS=1: one test at a time.
+# there must be at least one. PROVE_JOBS (cores + 1) is the number of slots: a test takes as many as it has ranks, at
+# most all but one, a single process one, and those that fit run beside each other. Scripts, which mostly wait, have
+# slots of their own, one less (tests/Slots.pm). PROVE_JOBS=1: one test at a time.
 # PROVE_FLAGS are passed to prove (-v shows every case). Tests see only the commands of the packages in
 # tools/deps.sh (tests/path.sh).
 #
@@ -24,9 +24,9 @@ if [ -z "${NVCC:-}${CUDA_HOME:-}" ] && nvcc=$(command -v nvcc); then export NVCC
 PATH=$(tests/path.sh "$1" $groups)
 export PATH
 . tests/environment.sh
-status=0 slots=${PROVE_JOBS:-$(nproc)}
+status=0 slots=${PROVE_JOBS:-$(($(nproc) + 1))}
 # shellcheck disable=SC2086  # split into arguments: paths without spaces
 perl -Itests -S prove --harness Slots --exec '' --timer --failures --comments \
-    --jobs "$((slots > 1 ? 2 * slots : 1))" ${PROVE_FLAGS:-} $tests || status=$?
+    --jobs "$((2 * slots - 1))" ${PROVE_FLAGS:-} $tests || status=$?
 if [ $status = 0 ] && [ "$(echo "$tests" | wc -l)" = "$(grep -c '	all	' "$1/t/skips")" ]; then exit 77; fi
 exit $status
