@@ -270,7 +270,7 @@ static void run_place(size_t p) {
         const size_t counts[] = {8 * size, MOST};
         int odd = k % 2 ? 0 : (int)size - 1;
         for (int c = 0; c < 2 && k != BARRIER; c++)
-            if (full || (k + (int)p + c) % 2 == 0) run_kind(at, k, counts[c], odd);
+            if (full || (k + (int)p + c + (int)size) % 3 == 0) run_kind(at, k, counts[c], odd);
         run_kinds(at, k, counts[k % 2], odd);
     }
 }
