@@ -50,14 +50,13 @@ void options_defaults(const options *o) {
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
         void *at = options_member(o, row);
-        int number = (int)row->initial;
         if (!at) continue;
         switch (row->kind) {
         case OPTION_KIND_CHOICE:
             if (row->file) *(const char **)options_other(o, row) = NULL;
-            memcpy(at, &number, sizeof number);
+            memcpy(at, &(int){(int)row->initial}, sizeof(int));
             break;
-        case OPTION_KIND_INT: *(int *)at = number; break;
+        case OPTION_KIND_INT: *(int *)at = (int)row->initial; break;
         case OPTION_KIND_U64: *(uint64_t *)at = (uint64_t)row->initial; break;
         case OPTION_KIND_DOUBLE: *(double *)at = row->initial; break;
         case OPTION_KIND_LIST: ((option_list *)at)->count = 0; break;
