@@ -49,8 +49,6 @@ static void has(const char *text, int count, const char *const *paths, const cha
 
 static void texts_are_read(void **state) {
     (void)state;
-    put("a.bin", VOCAB, 0, 0, 100);
-    put("b.bin", VOCAB, 0, 1000, 100);
     put("with blank.bin", VOCAB, 0, 0, 100);
     put("0.5 x.bin", VOCAB, 0, 0, 100);
     HAS("a.bin", 1, LIST("a.bin"), LIST("1"));
@@ -234,6 +232,8 @@ static const struct CMUnitTest blend_tests[] = {
 
 int main(void) {
     if (!mkdtemp(folder) || chdir(folder)) return 1;
+    put("a.bin", VOCAB, 0, 0, 100);
+    put("b.bin", VOCAB, 0, 1000, 100);
     int failed = HARNESS_RUN_ALONE(blend_tests);
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);
