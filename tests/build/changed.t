@@ -100,4 +100,8 @@ echo "build/obj/product.o: src/product.c src/limit.h" >build/obj/product.o.d
 echo "build/tests/suite/neither.o: tests/suite/neither.c src/limit.h" >build/tests/suite/neither.o.d
 echo >>src/limit.h
 chooses "a header stands for what includes it" "suite/neither" "left out: suite/both"
+sed -i '/^test/s|suite/large|suite/gone|' $record
+git -c user.name=a -c user.email=a@b commit -q -a -m older
+echo >>src/sum.c
+chooses "a test that is gone is not chosen, and one that the record lacks is counted" "suite/adds" "1 tests of make check are not in"
 done_testing
