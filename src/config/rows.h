@@ -97,6 +97,12 @@ static const option rows[] = {
          "model chunks per pipeline stage; 0: as the schedule")},
     {JOINT, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
          "send the gradient of a block's input before computing its parameter gradients")},
+    {LAYOUT(68), .absent = true, OPTION_FLAG("exact", trine_config, parallel.exact,
+         "equal bits on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of two, or tp 1")},
+    {LAYOUT(69), .absent = true, OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "D", 0, INT_MAX, 0,
+         "--exact: add over dp as D ranks do; 0: one for each micro-batch of a step")},
+    {LAYOUT(70), .absent = true, OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "T", 0, INT_MAX, 0,
+         "--exact: split and add over tp as T ranks do; 0: --tp")},
     {LAYOUT(62), OPTION_STRING("pp-split", trine_config, parallel.pp_split, "LIST", NULL,
          "transformer blocks of each stage, e.g. e,5,5,h with e the embedding and h the head; otherwise balanced by "
          "cost")},

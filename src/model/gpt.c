@@ -78,12 +78,13 @@ trine_status gpt_check_family(const trine_model *m) {
     return check_names_differ(m);
 }
 
-trine_status gpt_check_tp(const trine_model *m, int tp) {
+trine_status gpt_check_tp(const trine_model *m, const char *option, int tp) {
     int heads = m->num_attention_heads, ffn = m->ffn_hidden_size, groups = m->num_query_groups;
     CHECK(heads % tp == 0 && ffn % tp == 0, TRINE_EINVAL,
-          "--tp %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", tp, heads, ffn);
+          "%s %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", option, tp, heads,
+          ffn);
     CHECK(groups < 1 || groups % tp == 0 || tp % groups == 0, TRINE_EINVAL,
-          "--tp %d: one of it and --num-query-groups %d must divide the other", tp, groups);
+          "%s %d: one of it and --num-query-groups %d must divide the other", option, tp, groups);
     return TRINE_OK;
 }
 

@@ -270,12 +270,12 @@ static void zero_padding(const step_run *r, const flat_range *range, char *base)
 }
 
 /* Binds the unit's gradients to reduce buffer i->reduce, which dp/reduce.c has assigned to the last instruction that
- * computes them (BACKWARD, BACKWARD_WEIGHT), or with -1 to the gradients at rest. Gradients are set, not added to,
- * in a reduce buffer, and at rest in the first micro-batch. */
+ * computes them (BACKWARD, BACKWARD_WEIGHT), or with -1 to the gradients at rest. The first micro-batch of a lane
+ * sets gradients, the others add to them. */
 static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     const rank_state *s = r->state;
     void *base[FLAT_RANGES];
-    grad_mode mode = i->reduce >= 0 || i->micro == 0 ? GRAD_SET : GRAD_ADD;
+    grad_mode mode = spec_begins_lane(r->program->spec, i->micro) ? GRAD_SET : GRAD_ADD;
     state_grad_bases(s, u, i->reduce, base);
     for (int n = 0; mode == GRAD_SET && n < u->layout.range_count; n++)
         zero_padding(r, &u->layout.ranges[n], base[n]);

@@ -182,9 +182,9 @@ void report_layout(const report *r, FILE *out) {
             axes_text_outermost(*l, text, sizeof text));
     if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
-    if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
+    if (resolve_zero(r->config)->gather == GATHER_BEFORE_USE)
         fprintf(out, ", %d gather buffers per class", p->gather_buffers);
-    if (!zero_stage(p->zero)->full_grads && l->dp > 1)
+    if (!resolve_zero(r->config)->full_grads && l->dp > 1)
         fprintf(out, ", %d reduce buffers per class", p->reduce_buffers);
     fputc('\n', out);
     report_nodes(r, out);

@@ -168,6 +168,13 @@ static taker exchanged_if(bool arrives_from_peers) {
     return arrives_from_peers ? arena_take_exchanged : arena_take;
 }
 
+/* Where the lanes' sum lies: a collective writes it, with ZeRO-0 peers read it, and those of a tied matrix are sent. */
+static taker take_sum(const rank_state *h, const flat_range *range, bool sent) {
+    bool gathered = spec_zero(h->config.spec)->grads == REPLICATE;
+    bool summed = is_summed(h, range) && h->config.spec->parallel.exact;
+    return sent || (gathered && summed) ? arena_take_shared : exchanged_if(summed);
+}
+
 /* Whether the unit has a tied matrix whose twin is on another stage. */
 static bool sends_tie(const rank_state *h, const held_unit *u) {
     const program_spec *spec = h->config.spec;
@@ -178,11 +185,15 @@ static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = spec_zero(h->config.spec);
     for (int r = 0; r < u->layout.range_count; r++) {
         const flat_range *range = &u->layout.ranges[r];
-        /* Accumulated gradients are summed in place, those of a tied matrix over two stages. */
-        taker take_grads = shared_if((is_summed(h, range) && zero->full_grads) || sends_tie(h, u));
+        /* Accumulated gradients are summed in place, or read by peers; those of a tied matrix are sent, too. */
+        bool sent = sends_tie(h, u);
+        taker take_grads = zero->full_grads ? shared_if(is_summed(h, range) || sent)
+                                            : take_sum(h, range, sent);
         taker take_params = shared_if(is_gathered(h, range) && zero->gather != GATHER_NEVER);
         size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
+        size_t apart = zero->apart ? share(h, range, SHARD) : 0;
         u->grads[r] = take_grads(a, MEM_GRADS, grads * state_grad_bytes(h));
+        u->sums[r] = take_sum(h, range, sent)(a, MEM_GRADS, apart * state_grad_bytes(h));
         if (u->borrowed[r]) {
             u->params[r] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[r];
             continue;
@@ -463,11 +474,17 @@ void *state_param(const rank_state *h, const held_unit *u, int range, flat_part 
     return (char *)u->params[range] + (part.begin - skip) * state_param_bytes(h);
 }
 
+void *state_shard(const rank_state *h, const held_unit *u, int range) {
+    return spec_zero(h->config.spec)->apart ? u->sums[range] : u->grads[range];
+}
+
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool full = spec_zero(h->config.spec)->full_grads;
-    size_t skip = full ? 0 : state_slice(h, u, range).begin;
+    const zero_row *zero = spec_zero(h->config.spec);
+    bool shard = !zero->full_grads || (zero->apart && zero->grads == SHARD);
+    size_t skip = shard ? state_slice(h, u, range).begin : 0;
+    char *at = shard ? state_shard(h, u, range) : u->grads[range];
     ASSERT(part.begin >= skip);
-    return (char *)u->grads[range] + (part.begin - skip) * state_grad_bytes(h);
+    return at + (part.begin - skip) * state_grad_bytes(h);
 }
 
 float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part) {

@@ -61,6 +61,7 @@ typedef struct {
     bool borrowed[FLAT_RANGES]; /* the parameters are another unit's (tied, same stage) */
     void *params[FLAT_RANGES];  /* (count) or (count / d) */
     void *grads[FLAT_RANGES];   /* the same; (count) where they accumulate with ZeRO-0/1 */
+    void *sums[FLAT_RANGES];    /* (count / d), the sum of the lanes so far, where it lies apart; else NULL */
     float *master[FLAT_RANGES]; /* NULL with fp32, and if borrowed */
     float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL if borrowed */
     size_t gather_offset[FLAT_RANGES]; /* elements, in the gather buffer of its gather unit */
@@ -140,6 +141,9 @@ uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kin
                      trine_dtype type);
 /* Whether the master is separate from the parameters. */
 bool state_has_master(const rank_state *h);
+/* The address of this rank's slice of the gradients, where it has memory of its own: the sum of the lanes so far, and
+ * after the last of them the gradients at rest, except in ZeRO-0. */
+void *state_shard(const rank_state *h, const held_unit *u, int range);
 /* The address of element `part.begin` in the parameters or gradients at rest. */
 void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part);
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part);

@@ -27,8 +27,15 @@ void step_destroy(step_run *r) {
     *r = (step_run){0};
 }
 
+int step_number(const step_run *r, int micro) {
+    const state_config *c = &r->state->config;
+    axis_set axes = axes_of_samples();
+    return spec_micro_number(r->program->spec, axes_size(c->layout, axes),
+                             axes_place(c->layout, axes, c->coord), micro);
+}
+
 uint64_t step_sample(const step_run *r, int micro) {
-    return r->io->first_sample + (uint64_t)micro * r->io->sample_step;
+    return r->io->first_sample + (uint64_t)step_number(r, micro) * r->state->config.model.batch;
 }
 
 trine_comm *step_group(const step_run *r, trine_group g) {

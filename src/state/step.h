@@ -40,7 +40,7 @@ typedef struct {
 /* Inputs of a step besides its program, and its results. */
 typedef struct {
     struct blend *samples;
-    uint64_t first_sample, sample_step; /* this rank's first sample, and from one micro-batch to the next */
+    uint64_t first_sample; /* of the step, its number in the run */
     double scale;          /* 1 / tokens in the global batch */
     double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */
     adamw_args adamw;      /* its scale is set by NORM, from clip */
@@ -68,7 +68,8 @@ typedef struct step_run {
 trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev);
 void step_destroy(step_run *r);
 
-/* The number in the run of the first sample of a micro-batch of this rank. */
+/* The number in the step of a micro-batch of this rank; in the run, of its first sample. */
+int step_number(const step_run *r, int micro);
 uint64_t step_sample(const step_run *r, int micro);
 trine_comm *step_group(const step_run *r, trine_group g);
 /* The group of the ranks along `axes`; it must exist. */

@@ -61,7 +61,7 @@ typedef struct {
 } rank;
 
 static void setup(rank *k, trine_zero zero) {
-    bool full = zero_stage(zero)->full_grads;
+    bool full = zero_stage(zero, LANES_OF_STAGE)->full_grads;
     trine_layout layout = layout_of();
     *k = (rank){.spec = {.stages = 1,
                          .units = 1,
@@ -142,7 +142,7 @@ static void the_sum_is_that_of_all_ranks(void **state) {
     for (int zero = 0; zero < 4; zero++) {
         rank k;
         setup(&k, (trine_zero)zero);
-        bool full = zero_stage((trine_zero)zero)->full_grads;
+        bool full = zero_stage((trine_zero)zero, LANES_OF_STAGE)->full_grads;
         uint64_t before = sent(&k), counted = 0;
         for (int m = 0; m < MICROS; m++) {
             instr i = program_instr(REDUCE, 0, m);
