@@ -107,14 +107,14 @@ static trine_status sum_replicas(step_run *r, const flat_range *range, void *own
 /* What a rank gets of a range: all of it, or its slice. */
 static flat_part result_of(const rank_state *s, const held_unit *u, int n) {
     if (spec_zero(s->config.spec)->grads == SHARD) return state_slice(s, u, n);
-    return (flat_part){0, u->layout.ranges[n].count};
+    return (flat_part){0, state_range(u, n)->count};
 }
 
 /* PARTIAL -> the placement at rest, in place: of full gradients, or within a reduce buffer. */
 static trine_status start_in_place(step_run *r, const held_unit *u, int n, char *base,
                                    comm_request *request) {
     const rank_state *s = r->state;
-    const flat_range *range = &u->layout.ranges[n];
+    const flat_range *range = state_range(u, n);
     void *own = base + result_of(s, u, n).begin * state_grad_bytes(s);
     return flat_reduce_start(step_axes(r, range->sharded), spec_zero(s->config.spec)->grads, own,
                              base, range->count, r->dev->grads, request);
@@ -123,7 +123,7 @@ static trine_status start_in_place(step_run *r, const held_unit *u, int n, char 
 /* PARTIAL -> SHARD: the shard is set by the first lane, and is the first addend of the others. */
 static trine_status start_onto(step_run *r, const held_unit *u, int n, const void *base, bool first,
                                comm_request *request) {
-    const flat_range *range = &u->layout.ranges[n];
+    const flat_range *range = state_range(u, n);
     trine_comm *over = step_axes(r, range->sharded);
     void *shard = state_shard(r->state, u, n);
     if (first)
@@ -134,12 +134,12 @@ static trine_status start_onto(step_run *r, const held_unit *u, int n, const voi
 /* After the last lane: the shard is complete, and with ZeRO-0 goes to all ranks. */
 static trine_status finish_onto(step_run *r, const held_unit *u, int n) {
     const rank_state *s = r->state;
-    const flat_range *range = &u->layout.ranges[n];
+    const flat_range *range = state_range(u, n);
     void *shard = state_shard(s, u, n);
     TRY(sum_replicas(r, range, shard, state_slice(s, u, n).count));
     if (spec_zero(s->config.spec)->grads == SHARD) return TRINE_OK;
-    return trine_all_gather(step_axes(r, range->sharded), u->grads[n], shard, range->count,
-                            r->dev->grads);
+    void *all = state_grad(s, u, n, (flat_part){0, range->count});
+    return trine_all_gather(step_axes(r, range->sharded), all, shard, range->count, r->dev->grads);
 }
 
 /* The slice of a reduce buffer is added to the shard. */
@@ -147,7 +147,7 @@ static trine_status finish_range(step_run *r, const held_unit *u, int n, char *b
     const rank_state *s = r->state;
     flat_part part = result_of(s, u, n);
     void *own = base + part.begin * state_grad_bytes(s);
-    TRY(sum_replicas(r, &u->layout.ranges[n], own, part.count));
+    TRY(sum_replicas(r, state_range(u, n), own, part.count));
     if (spec_zero(s->config.spec)->full_grads) return TRINE_OK;
     void *shard = state_grad(s, u, n, part);
     if (!first) return r->dev->ops->add(r->dev, shard, own, part.count);
@@ -160,15 +160,19 @@ static bool is_first(const program_spec *s, const instr *i) {
     return i->micro < spec_lane_micros(s);
 }
 
+static char *range_at(const step_run *r, const held_unit *u, void *const base[FLAT_RANGES], int n) {
+    return state_range_at(u, base, n, state_grad_bytes(r->state));
+}
+
 static trine_status finish_reduce(step_run *r, const instr *i) {
     const held_unit *u = state_unit(r->state, i->unit);
     void *base[FLAT_RANGES];
     const program_spec *spec = r->program->spec;
     bool onto = adds_onto(spec), last = i->micro == spec->micros - 1;
     state_grad_bases(r->state, u, i->reduce, base);
-    for (int n = 0; n < u->layout.range_count; n++)
+    for (int n = 0; n < flat_ranges(&u->layout); n++)
         if (!onto)
-            TRY(finish_range(r, u, n, base[n], is_first(spec, i)));
+            TRY(finish_range(r, u, n, range_at(r, u, base, n), is_first(spec, i)));
         else if (last)
             TRY(finish_onto(r, u, n));
     return TRINE_OK;
@@ -183,10 +187,11 @@ static trine_status run_reduce(step_run *r, const instr *i) {
     void *base[FLAT_RANGES];
     bool alone = true;
     state_grad_bases(r->state, u, i->reduce, base);
-    for (int n = 0; n < u->layout.range_count; n++) {
+    for (int n = 0; n < flat_ranges(&u->layout); n++) {
         comm_request *request = &started->requests[n];
-        TRY(adds_onto(spec) ? start_onto(r, u, n, base[n], is_first(spec, i), request)
-                            : start_in_place(r, u, n, base[n], request));
+        char *full = range_at(r, u, base, n);
+        TRY(adds_onto(spec) ? start_onto(r, u, n, full, is_first(spec, i), request)
+                            : start_in_place(r, u, n, full, request));
         alone = alone && trine_comm_size(started->requests[n].comm) == 1;
     }
     return alone ? step_finish_reductions(r) : TRINE_OK;
@@ -220,9 +225,9 @@ static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr 
     const held_unit *u = state_unit(s, i->unit);
     bool all = spec_zero(p->spec)->grads == REPLICATE, last = i->micro == p->spec->micros - 1;
     uint64_t sum = 0;
-    for (int r = 0; r < u->layout.range_count; r++)
-        sum += adds_onto(p->spec) ? onto_bytes(s, &u->layout.ranges[r], all, last)
-                                  : range_bytes(s, &u->layout.ranges[r], all);
+    for (int r = 0; r < flat_ranges(&u->layout); r++)
+        sum += adds_onto(p->spec) ? onto_bytes(s, state_range(u, r), all, last)
+                                  : range_bytes(s, state_range(u, r), all);
     return sum;
 }
 

@@ -259,12 +259,14 @@ static void bind_params(const rank_state *s, held_unit *u, const instr *i) {
 
 /* Zeroes what backward does not write: padding rows, and the gaps between and after tensors. A buffer is shared by
  * units of different layouts, so an old NaN would otherwise remain there. */
-static void zero_padding(const step_run *r, const flat_range *range, char *base) {
+static void zero_padding(const step_run *r, const held_unit *u, int number, char *base) {
     size_t element = state_grad_bytes(r->state);
+    const flat_range *range = state_range(u, number);
     for (int n = 0; n < range->tensor_count; n++) {
-        const tensor *t = &range->tensors[n];
+        const tensor t = flat_tensor(range, flat_part_of(&u->layout, number), n);
         bool last = n == range->tensor_count - 1;
-        size_t from = t->offset + tensor_real(t), to = last ? range->count : t[1].offset;
+        size_t from = t.offset + tensor_real(&t);
+        size_t to = last ? range->count : range->tensors[n + 1].offset;
         device_zero(r->dev, base + from * element, (to - from) * element);
     }
 }
@@ -277,8 +279,8 @@ static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     void *base[FLAT_RANGES];
     grad_mode mode = spec_begins_lane(r->program->spec, i->micro) ? GRAD_SET : GRAD_ADD;
     state_grad_bases(s, u, i->reduce, base);
-    for (int n = 0; mode == GRAD_SET && n < u->layout.range_count; n++)
-        zero_padding(r, &u->layout.ranges[n], base[n]);
+    for (int n = 0; mode == GRAD_SET && n < flat_ranges(&u->layout); n++)
+        zero_padding(r, u, n, state_range_at(u, base, n, state_grad_bytes(s)));
     gpt_bind_grads(u->record, shape_of(s), u->unit, &u->layout, base, mode);
 }
 

@@ -180,20 +180,20 @@ const norm_memory *norm_memory_of(const rank_state *h) {
 /* The number of sums of a range; 0: it does not count here. A tied matrix counts with its owner. */
 static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
-    if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
-    if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
-    return norm_count(&u->layout.ranges[range], slice.begin, slice.count);
+    if (!state_first_replica(s, state_range(u, range))) return 0;
+    if (flat_kind(&u->layout, range) == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
+    return norm_count(state_range(u, range), slice.begin, slice.count);
 }
 
 /* Starts the sums of squares of a unit's tensors on the device, into sums from *at on. */
 static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
     const rank_state *s = r->state;
-    for (int n = 0; n < u->layout.range_count; n++) {
+    for (int n = 0; n < flat_ranges(&u->layout); n++) {
         int sums = range_sums(s, u, n);
         if (!sums) continue;
         flat_part slice = state_slice(s, u, n);
         const void *g = state_grad(s, u, n, slice);
-        TRY(norm_local(r->dev, &u->layout.ranges[n], slice.begin, slice.count, g,
+        TRY(norm_local(r->dev, state_range(u, n), slice.begin, slice.count, g,
                        norm_memory_of(s)->sums + *at));
         *at += sums;
     }
@@ -203,7 +203,7 @@ static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
 /* Adds the sums of a unit, read back from the device, in the same order. */
 static double add_squares(const rank_state *s, const held_unit *u, int *at) {
     double sum = 0;
-    for (int r = 0; r < u->layout.range_count; r++) {
+    for (int r = 0; r < flat_ranges(&u->layout); r++) {
         int n = range_sums(s, u, r);
         sum += norm_add(norm_memory_of(s)->read + *at, n);
         *at += n;

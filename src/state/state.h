@@ -58,6 +58,7 @@ typedef struct {
     int unit;
     flat_unit layout;
     void *record;               /* the model's: its tensors as bound for the next instruction */
+    /* By kind of range (flat_kind); the ranges of a kind follow each other, part by part. */
     bool borrowed[FLAT_RANGES]; /* the parameters are another unit's (tied, same stage) */
     void *params[FLAT_RANGES];  /* (count) or (count / d) */
     void *grads[FLAT_RANGES];   /* the same; (count) where they accumulate with ZeRO-0/1 */
@@ -115,11 +116,19 @@ held_unit *state_unit(const rank_state *h, int unit);
 /* The model's record of a unit's slot, and of a keep buffer. */
 void *state_acts(const rank_state *h, const held_unit *u, int slot);
 void *state_keep(const rank_state *h, int keep);
-/* The addresses of a unit's ranges: in gather buffer `gather` of its class, or at rest if -1; in reduce buffer
- * `reduce`, or at rest if -1. */
+/* The addresses of a unit's first range of each kind: in gather buffer `gather` of its class, or at rest if -1; in
+ * reduce buffer `reduce`, or at rest if -1. state_range_at: the address of range r, all of which is there. */
 void state_param_bases(const rank_state *h, const held_unit *u, int gather,
                        void *base[FLAT_RANGES]);
 void state_grad_bases(const rank_state *h, const held_unit *u, int reduce, void *base[FLAT_RANGES]);
+void *state_range_at(const held_unit *u, void *const base[FLAT_RANGES], int r, size_t element);
+/* Range r of a unit, of flat_ranges: its description, and whether its parameters are another unit's. */
+static inline const flat_range *state_range(const held_unit *u, int r) {
+    return flat_range_at(&u->layout, r);
+}
+static inline bool state_borrowed(const held_unit *u, int r) {
+    return u->borrowed[flat_kind(&u->layout, r)];
+}
 /* Elements [begin, begin + count) of a range. state_slice: this rank's slice; state_owned: what this rank's
  * optimizer updates. */
 typedef struct {
@@ -149,5 +158,7 @@ void *state_param(const rank_state *h, const held_unit *u, int range, flat_part 
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part);
 /* The same in the fp32 master, which is the parameters themselves if the compute type is fp32. */
 float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part);
+/* The same in the optimizer's first moment, or its second (which 1 or 2). */
+float *state_moment(const rank_state *h, const held_unit *u, int range, int which, flat_part part);
 
 #endif

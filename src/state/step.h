@@ -15,12 +15,12 @@
 #include "device/ops.h"
 #include "state/state.h"
 
-/* Requests per buffer, at most: a gather unit with a tied head on the same stage has three ranges. */
+/* Requests per buffer and part, at most: a gather unit with a tied head on the same stage has three ranges. */
 #define STEP_REQUESTS 3
 
 /* Pending communication on one buffer. */
 typedef struct {
-    comm_request requests[STEP_REQUESTS];
+    comm_request *requests; /* (STEP_REQUESTS x parts) */
     int count;
     operand on;
 } step_pending;
@@ -32,7 +32,8 @@ typedef struct {
     instr reduce;
     operand operands[INSTR_OPERANDS];
     int operand_count;
-    comm_request requests[FLAT_RANGES];
+    comm_request *requests; /* (FLAT_RANGES x parts), one for each range of the unit */
+    int request_count;
     /* What remains to be done on this rank once all requests are complete. */
     trine_status (*finish)(struct step_run *r, const instr *reduce);
 } step_reduction;
@@ -58,6 +59,7 @@ typedef struct step_run {
     step_pending *waits[RESOURCES];
     step_reduction *reductions; /* a ring, in program order: `reducing` of them from `oldest` on */
     int room, oldest, reducing;
+    comm_request *requests; /* the memory of all of them */
     /* while running */
     const program *program;
     step_io *io;

@@ -39,9 +39,10 @@ static size_t longest_run(const rank_state *h) {
     size_t longest = 0;
     flat_run run;
     for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++) {
+        for (int k = 0; k < h->units[n].layout.range_count; k++) {
+            int r = k * flat_parts(&h->units[n].layout);
             flat_part own = state_owned(h, &h->units[n], r);
-            const flat_range *range = &h->units[n].layout.ranges[r];
+            const flat_range *range = state_range(&h->units[n], r);
             int next = 0;
             while (flat_next_tp_partial(range, own.begin, own.count, &next, &run))
                 if (run.to - run.from > longest) longest = run.to - run.from;
