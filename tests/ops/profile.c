@@ -180,6 +180,8 @@ static void bytes_by_hand(void **state) {
     expect("xent", D(5, 9, 7, 0), TIMED_xent_backward, 4 * (35 + 45 + 5 + 10));
     expect("add", D(11), TIMED_add, 4 * 33);
     expect("sum_squares", D(11), TIMED_sum_squares, 4 * 11);
+    expect("sum_squares_exact", D(11), TIMED_sum_squares_exact, 4 * 11);
+    expect("sum_parts", D(3, 20, 11, X_WIDE), TIMED_sum_parts, 4 * (33 + 11));
     expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
 }
 

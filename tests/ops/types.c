@@ -67,6 +67,7 @@ static bool has_grads(const op_case *c) {
                                         "position_rows_dtable",
                                         "add",
                                         "sum_squares",
+                                        "sum_squares_exact",
                                         "adamw"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(c->name, names[i]) == 0) return true;
@@ -127,8 +128,8 @@ static void alignment_changes_no_bit(void **state) {
     on_some(no_address_changes_a_bit);
 }
 
-/* Elementwise operators in float, in an order that ops.h specifies: all devices compute the same floats and
- * store the same 16 bits. */
+/* Elementwise operators in float, and exact sums, in an order that ops.h specifies: all devices compute the same
+ * floats and store the same 16 bits. */
 static void check_bits_of_ref(device *d) {
     static const char *const names[] = {"bias_residual",
                                         "dropout_residual",
@@ -139,7 +140,9 @@ static void check_bits_of_ref(device *d) {
                                         "position_dtable",
                                         "position_rows_x",
                                         "position_rows_dtable",
-                                        "add"};
+                                        "add",
+                                        "sum_parts",
+                                        "sum_squares_exact"};
     device *ref = ref_of(d);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t seen = 0;
