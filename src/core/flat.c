@@ -84,6 +84,7 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
         if (!found) run->from = first;
         run->to = last;
         run->in_part = t->in_part;
+        run->copies = t->shard_copies;
         found = true;
     }
     return found;

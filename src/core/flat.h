@@ -97,10 +97,11 @@ void flat_finish(flat_range *range, int slices);
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
 
 /* Elements [from, to) of a range, counted from its start, whose gradients are summed over tp, or over
- * TRINE_TP_PART if in_part. */
+ * TRINE_TP_PART if in_part: `copies` shards have them. */
 typedef struct {
     size_t from, to;
     bool in_part;
+    int copies; /* of in_part */
 } flat_run;
 
 /* The next such run in [begin, begin + count). *next is the iterator, 0 at first. False: no more. Pure. */

@@ -92,6 +92,8 @@ typedef struct {
     unit_list lists[UNIT_KINDS];
     void *buffers[LIST_BUFFERS]; /* gradients inside a unit, and values that no backward pass reads */
     void *full;                 /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *addends;              /* (P, N, C): tp_region's, as `wide`; NULL without parts */
+    float *wide;                /* (N, C) */
     void *dropped;               /* (R, C): a gradient after a dropout; NULL without dropout */
     void *workspace;             /* the largest that any kind of layer requires */
     void *rebuilt[UNIT_KINDS][LIST_BUFFERS]; /* recomputed values of one unit; NULLs if the rank has no

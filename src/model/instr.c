@@ -37,7 +37,7 @@ state_model gpt_state_model(const gpt_shape *s) {
                          .stream = gpt_rows(s).count * s->C,
                          .batch = s->B,
                          .tokens = s->B * s->T,
-                         .shares_outputs = s->tp > 1,
+                         .shares_outputs = gpt_tp_ranks(s) > 1,
                          .unit_record = sizeof(gpt_unit),
                          .acts_record = sizeof(gpt_acts),
                          .keep_record = sizeof(gpt_keep),
@@ -300,12 +300,13 @@ static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, sma
         const list_layer *layer = &l->layers[n];
         for (int i = 0; !list_splits(layer) && i < layer->kind->tensor_count; i++) {
             param *p = &u->params[layer->tensor + i];
-            size_t bytes = list_small(&layer->kind->tensors[i], s) * state_grad_bytes(r->state);
+            size_t count = list_small(&layer->kind->tensors[i], s), element = state_grad_bytes(r->state);
             if (use == BIND_SMALL)
-                p->dw = at, p->mode = GRAD_SET;
-            else
-                device_copy(r->dev, p->dw, at, bytes);
-            at += bytes;
+                p->dw = at, p->dw_part = count, p->mode = GRAD_SET;
+            for (int part = 0; part < gpt_parts(s); part++, at += count * element)
+                if (use == MOVE_SMALL)
+                    device_copy(r->dev, (char *)p->dw + (size_t)part * p->dw_part * element, at,
+                                count * element);
         }
     }
 }
@@ -355,7 +356,13 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->output = slot->outputs[s->index[i->unit]];
     c->stream = i->stream < 0 ? NULL : s->streams[i->stream];
     c->keep = i->keep < 0 ? NULL : state_keep(s, i->keep);
-    c->tp = (tp_region){step_group(r, TRINE_TP), r->dev, scratch->full};
+    c->tp = (tp_region){.comm = step_group(r, TRINE_TP),
+                        .dev = r->dev,
+                        .full = scratch->full,
+                        .tree = shape_of(s)->exact,
+                        .parts = gpt_parts(shape_of(s)),
+                        .addends = scratch->addends,
+                        .wide = scratch->wide};
     c->run = (gpt_run){.dev = r->dev,
                        .tp = &c->tp,
                        .shape = shape_of(s),
@@ -401,10 +408,10 @@ static trine_status run_unit(step_run *r, const instr *i) {
 static uint64_t crossing_bytes(const rank_state *s, tp_crossings c) {
     const gpt_shape *shape = shape_of(s);
     size_t count = shape->B * shape->T * shape->C;
-    trine_dtype type = s->config.dev->compute;
+    trine_dtype type = s->config.dev->compute, sum = gpt_parts(shape) > 1 ? TRINE_F32 : type;
     if (!gpt_splits_rows(shape))
-        return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, type);
-    return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, type) +
+        return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, sum);
+    return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, sum) +
            (uint64_t)c.gathers * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, count, type);
 }
 

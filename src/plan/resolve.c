@@ -94,14 +94,18 @@ static size_t loss_rows(const trine_config *c, const device *dev) {
 }
 
 gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
+    const trine_parallel *p = &c->parallel;
+    int parts = p->exact ? p->exact_tp / p->layout.tp : 1;
     gpt_shape s = {.B = (size_t)c->micro_batch_size,
                    .row_multiple = device_row_multiple(dev),
-                   .tp = c->parallel.layout.tp,
-                   .tp_rank = tp_rank,
+                   .tp = p->layout.tp * parts,
+                   .tp_rank = tp_rank * parts,
+                   .parts = parts,
+                   .exact = p->exact,
                    .compute = dev->compute,
                    .grads = dev->grads,
-                   .sequence = c->parallel.sequence_parallel,
-                   .recompute = c->parallel.recompute,
+                   .sequence = p->sequence_parallel,
+                   .recompute = p->recompute,
                    .loss_rows = loss_rows(c, dev),
                    .hidden_dropout = c->model.hidden_dropout,
                    .attention_dropout = c->model.attention_dropout};
