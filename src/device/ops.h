@@ -246,6 +246,10 @@ typedef struct {
       (float *max, float *sums, const void *logits, const int32_t *targets, int32_t first,         \
        size_t T, size_t V, size_t valid),                                                          \
       (max, sums, logits, targets, first, T, V, valid))                                            \
+    /* max (T) = the largest of own (parts, T) */                                                  \
+    X(xent_max, BYTES, floats((parts + 1) * T),                                                    \
+      (float *max, const float *own, size_t parts, size_t T),                                      \
+      (max, own, parts, T))                                                                        \
     /* sums[t][0] *= exp(own[t] - max[t]): makes a sum that is relative to the shard's maximum
      * own (T) relative to the maximum over the vocabulary max (T), which is at least as large */  \
     X(xent_rescale, BYTES, floats(4 * T),                                                          \

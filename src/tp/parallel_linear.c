@@ -97,7 +97,7 @@ static trine_status set_up(trine_linear *l) {
     take_memory(l, &a);
     flat_range range = {0};
     flat_add(&range, &t);
-    flat_init(&range, l->config.seed, 0, range.used, l->local.weight);
+    flat_init(&range, 0, l->config.seed, 0, range.used, l->local.weight);
     l->params = (tp_linear){.weight = {l->local.weight, l->local.weight_grad, GRAD_ADD},
                             .bias = {l->local.bias, l->local.bias_grad, GRAD_ADD}};
     return TRINE_OK;

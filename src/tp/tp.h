@@ -128,7 +128,7 @@ tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank, size_t multiple);
 
 /* x (R, C) = own rows of table[tokens (N)]: each rank looks up its own part of the vocabulary, then
  * leave. Collective over: tp. */
-trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
+trine_status tp_embedding_forward(const tp_region *r, void *x, const param *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
 /* The gradient of table (rows, C) (+)= rows of the ranks' dx (R, C), for the tokens whose rows this rank
  * holds; padding rows are never touched. Collective over: tp. */

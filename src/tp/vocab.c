@@ -83,7 +83,7 @@ trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const pa
 /* Replaces own (P, N) by the maximum of the parts: own (N). */
 static trine_status largest(const tp_region *r, const tp_xent *x, size_t N) {
     if (tp_parts(r) == 1) return TRINE_OK;
-    return r->dev->ops->max_parts(r->dev, x->max, x->own, (size_t)tp_parts(r), N);
+    return r->dev->ops->xent_max(r->dev, x->max, x->own, (size_t)tp_parts(r), N);
 }
 
 /* Sums the parts' denominators, which are relative to their own maxima, relative to the largest maximum. */

@@ -121,6 +121,7 @@ static void kernels(device *d, buffers *b) {
     OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, K, D));
     OK(o->attention_cached(d, b->y, b->m, b->v, b->x, b->work, 20, 9, T, H, K, D));
     OK(o->xent_forward(d, b->stat, b->m, b->logits, b->tokens, 0, ROWS, V, V));
+    OK(o->xent_max(d, b->stat, b->m, 2, ROWS));
     OK(o->xent_rescale(d, b->m, b->stat, b->stat, ROWS));
     OK(o->xent_loss(d, &sum, b->stat, b->m, 1.0, ROWS));
     OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));

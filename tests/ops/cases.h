@@ -465,6 +465,15 @@ RUN(xent) {
     free(targets);
 }
 
+/* parts, T; in = own, out = max */
+SIZES(xent_max) {
+    *in = s->n[0] * s->n[1], *out = s->n[1], *terms = 1;
+}
+
+RUN(xent_max) {
+    OK(d->ops->xent_max(d, out, in, s->n[0], s->n[1]));
+}
+
 /* T; in = own, and how far below max that is; out = sums */
 SIZES(xent_rescale) {
     *in = 2 * s->n[0], *out = 2 * s->n[0], *terms = 1;
@@ -640,6 +649,7 @@ static const op_case op_cases[] = {
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0), D(2, 50257, 50257, 0),
          D(1, 31, 30, 3), D(17, 520, 513, 0), D(700, 6, 5, 0)),
+    CASE(xent_max, 1.0, false, D(1, 1), D(2, 17), D(5, 300), D(3, 0)),
     CASE(xent_rescale, 6.0, false, D(1), D(17), D(300), D(0)),
     CASE(add, 1.0, false, D(1), D(17), D(1000), D(0), D(20003)),
     CASE(sum_squares, 1.0, false, D(1), D(17), D(4096), D(4097), D(5 * 4096 + 11),

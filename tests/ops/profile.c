@@ -175,6 +175,7 @@ static void bytes_by_hand(void **state) {
     expect("rope", D(3, 5, 3, 6), TIMED_rope, 4 * (36 + 36 + 18));
     expect("rope", D(9, 5, 3, 6), TIMED_rope, 4 * (108 + 108 + 30));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_forward, 4 * (35 + 5 + 10));
+    expect("xent_max", D(3, 5), TIMED_xent_max, 4 * (15 + 5));
     expect("xent_rescale", D(5), TIMED_xent_rescale, 4 * (2 * 5 + 5 + 5));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * (5 + 10));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_backward, 4 * (35 + 45 + 5 + 10));

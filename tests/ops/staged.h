@@ -359,6 +359,12 @@ static trine_status staged_xent_forward(device *d, float *max, float *sums, cons
     STAGED_CALL(xent_forward, max, sums, logits, targets, first, T, V, valid);
 }
 
+static trine_status staged_xent_max(device *d, float *max, const float *own, size_t parts, size_t T) {
+    STAGED_INNER;
+    STAGED_OUT(max, T), STAGED_IN(own, parts * T);
+    STAGED_CALL(xent_max, max, own, parts, T);
+}
+
 static trine_status staged_xent_rescale(device *d, float *sums, const float *own, const float *max,
                                         size_t T) {
     STAGED_INNER;
@@ -459,6 +465,7 @@ static const ops staged_ops = {
     .position_backward = staged_position_backward,
     .rope = staged_rope,
     .xent_forward = staged_xent_forward,
+    .xent_max = staged_xent_max,
     .xent_rescale = staged_xent_rescale,
     .xent_loss = staged_xent_loss,
     .xent_backward = staged_xent_backward,
