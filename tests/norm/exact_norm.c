@@ -99,7 +99,8 @@ static double expected(void) {
         for (int n = 0; n < range.tensor_count; n++) {
             const tensor *t = &range.tensors[n];
             size_t end = t->offset + tensor_count(t);
-            for (size_t block = t->offset / EXACT_BLOCK; !t->copy && block * EXACT_BLOCK < end; block++)
+            for (size_t block = t->offset / EXACT_BLOCK; !t->copy && block * EXACT_BLOCK < end;
+                 block++)
                 add_integer(words, block_of(g, block, t->offset, end));
         }
         free(g);
@@ -148,7 +149,8 @@ static void check_layout(device *d, trine_layout l, double want) {
         if (which % (l.pp * l.tp) == at.pp * l.tp + at.tp) add_slice(d, which, l.dp, at.dp, digits);
     OK(norm_exact_global(mesh, digits, &squares));
     assert_memory_equal(&squares, &want, sizeof squares);
-    if (at.tp == l.tp - 1 && at.pp == 0 && at.dp == l.dp - 1) digits[EXACT_NANS]++;
+    if (at.tp == l.tp - 1 && at.pp == 0 && at.dp == l.dp - 1)
+        digits[EXACT_NANS]++;
     else
         memset(digits, 0, sizeof digits);
     OK(norm_exact_global(mesh, digits, &squares));
