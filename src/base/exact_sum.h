@@ -2,8 +2,8 @@
  * sum may be added anywhere, in any groups, and then to each other. Only exact_value rounds, once.
  *
  * A sum is EXACT_WORDS int64 numbers, a fixed-point number in EXACT_DIGITS digits of 32 bits, digit i of weight
- * 2^(32 i + EXACT_UNIT), and how many addends were infinite or NaN. Two sums are added word by word, and so over ranks:
- * as an all-reduce of TRINE_I64. Digits may be above 2^32 until exact_carry: each addend adds less than 2^32 to a
+ * 2^(32 i + EXACT_UNIT), and how many addends were infinite or NaN. Two sums are added word by word; over ranks that
+ * is an all-reduce of TRINE_I64. Digits may be above 2^32 until exact_carry: an addend adds less than 2^32 to a
  * digit, and there is room for 2^31 of them. Zeros are an empty sum.
  *
  * Addends: 0, [2^-298, 2^263), infinity; anything else counts as NaN. Total: below 2^320. So 2^48 squares of fp32

@@ -655,10 +655,10 @@ static const op_case op_cases[] = {
     CASE(sum_squares, 1.0, false, D(1), D(17), D(4096), D(4097), D(5 * 4096 + 11),
          D(300 * 4096 + 5), D(0)),
     CASE(sum_squares_exact, 1.0, false, D(1), D(17), D(64), D(65, 63), D(4097, 3), D(64, 64), D(0),
-         D(130 * 4096 + 5, 77)),
+         D(33 * 4096 + 5, 77)),
     CASE(sum_parts, 1.0, false, D(1, 1, 1, 0), D(1, 0, 1000, X_WIDE), D(1, 7, 17, Y_WIDE),
          D(2, 1000, 1000, 0), D(2, 1003, 17, X_WIDE), D(3, 64, 33, Y_WIDE), D(3, 516, 515, 0),
-         D(4, 1024, 1024, X_WIDE + Y_WIDE + IN_PLACE), D(4, 20, 17, IN_PLACE), D(6, 20003, 20003, X_WIDE),
+         D(4, 1024, 1024, X_WIDE + Y_WIDE + IN_PLACE), D(4, 20, 17, IN_PLACE), D(6, 2003, 2003, X_WIDE),
          D(7, 5, 5, Y_WIDE), D(64, 8, 8, 0), D(255, 4, 3, X_WIDE), D(2, 8, 0, 0)),
     CASE(adamw, 1.0, false, D(1, 1), D(17, 2), D(1000, 1), D(1003, 1000), D(0, 1), D(9002, 3)),
 };

@@ -38,8 +38,7 @@ static void the_tree_is_cut_at_the_largest_power_of_two(void **state) {
         }
         const float *a = x, *b = x + STRIDE, *c = b + STRIDE, *e = c + STRIDE, *f = e + STRIDE;
         OK(d->ops->sum_parts(d, y, true, x, true, 5, STRIDE, N));
-        for (size_t i = 0; i < N; i++)
-            assert_true(y[i] == ((a[i] + b[i]) + (c[i] + e[i])) + f[i]);
+        for (size_t i = 0; i < N; i++) assert_true(y[i] == ((a[i] + b[i]) + (c[i] + e[i])) + f[i]);
     }
     free(x), free(y);
 }
@@ -58,7 +57,8 @@ static float *numbers_of_all_sizes(void) {
 }
 
 /* The documented order of additions, for each part. */
-static void reference(int64_t digits[SQUARES_DIGITS], const float *x, const ops_part *parts, int count) {
+static void reference(int64_t digits[SQUARES_DIGITS], const float *x, const ops_part *parts,
+                      int count) {
     memset(digits, 0, SQUARES_DIGITS * sizeof *digits);
     for (int p = 0; p < count; p++)
         for (size_t block = 0; block <= N / EXACT_BLOCK; block++) {
@@ -66,16 +66,15 @@ static void reference(int64_t digits[SQUARES_DIGITS], const float *x, const ops_
             for (size_t i = block * EXACT_BLOCK; i < (block + 1) * EXACT_BLOCK; i++)
                 if (i >= parts[p].at && i < parts[p].at + parts[p].n)
                     l[i % EXACT_LANES] += (double)x[i] * (double)x[i];
-            exact_add(digits,
-                      ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])));
+            exact_add(digits, ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])));
         }
     exact_carry(digits);
 }
 
 /* Parts that start anywhere, touch, are empty, lie inside of a block; more than OPS_PARTS of them. */
 static int parts_of_all_kinds(ops_part parts[]) {
-    const size_t ends[] = {0,   1,   1,   63,  64,  70,  70,  90,  127, 128, 200, 256,  320,  321,
-                           321, 384, 448, 500, 577, 600, 601, 640, 704, 999, N - 500, N};
+    const size_t ends[] = {0,   1,   1,   63,  64,  70,  70,  90,  127, 128, 200, 256,     320,
+                           321, 321, 384, 448, 500, 577, 600, 601, 640, 704, 999, N - 500, N};
     int count = 0;
     for (size_t i = 0; i + 1 < sizeof ends / sizeof *ends; i++)
         if (i % 7 != 5) parts[count++] = (ops_part){.at = ends[i], .n = ends[i + 1] - ends[i]};
@@ -183,7 +182,8 @@ static void what_is_not_finite_is_counted(void **state) {
         float x[9 * EXACT_BLOCK] = {1.0f};
         const ops_part all = {.n = 9 * EXACT_BLOCK};
         int64_t digits[SQUARES_DIGITS] = {0};
-        x[3 * EXACT_BLOCK] = INFINITY, x[3 * EXACT_BLOCK + 9] = -INFINITY, x[9 * EXACT_BLOCK - 1] = INFINITY;
+        x[3 * EXACT_BLOCK] = INFINITY, x[3 * EXACT_BLOCK + 9] = -INFINITY,
+              x[9 * EXACT_BLOCK - 1] = INFINITY;
         OK(d->ops->sum_squares_exact(d, digits, x, &all, 1));
         assert_true(digits[EXACT_INFINITIES] == 2 && digits[EXACT_NANS] == 0);
         assert_true(isinf(exact_value(digits)) && exact_value(digits) > 0.0);

@@ -57,18 +57,10 @@ static void on_some(void (*check)(device *d)) {
 
 /* Whether an operator reads or writes gradients of parameters, which have a type of their own. */
 static bool has_grads(const op_case *c) {
-    static const char *const names[] = {"linear_dw",
-                                        "bias_backward",
-                                        "norm_dx",
-                                        "rms_norm_dx",
-                                        "qk_norm_dx",
-                                        "embedding_dtable",
-                                        "position_dtable",
-                                        "position_rows_dtable",
-                                        "add",
-                                        "sum_squares",
-                                        "sum_squares_exact",
-                                        "adamw"};
+    static const char *const names[] = {
+        "linear_dw",  "bias_backward",    "norm_dx",           "rms_norm_dx",
+        "qk_norm_dx", "embedding_dtable", "position_dtable",   "position_rows_dtable",
+        "add",        "sum_squares",      "sum_squares_exact", "adamw"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(c->name, names[i]) == 0) return true;
     return false;

@@ -45,7 +45,8 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void sum_parts_kernel(out *y, const i
 }
 
 template <typename out, typename in>
-static trine_status run(device *d, void *y_, const void *x_, size_t parts, size_t stride, size_t n) {
+static trine_status run(device *d, void *y_, const void *x_, size_t parts, size_t stride,
+                        size_t n) {
     out *y = (out *)y_;
     const in *x = (const in *)x_;
     const bool vector = cuda_aligned(y) && cuda_aligned(x) && stride % 4 == 0 && n % 4 == 0;

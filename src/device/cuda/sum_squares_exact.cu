@@ -61,7 +61,8 @@ static __global__ AT_ONCE(WARP *WARP, 1) void digits_kernel(int64_t *digits,
     const unsigned word = threadIdx.x;
     int64_t sum = 0;
     if (word < EXACT_WORDS)
-        for (unsigned p = threadIdx.y; p < count; p += WARP) sum += partials[p * EXACT_WORDS + word];
+        for (unsigned p = threadIdx.y; p < count; p += WARP)
+            sum += partials[p * EXACT_WORDS + word];
     words[threadIdx.y][word] = sum;
     __syncthreads();
     if (threadIdx.y > 0 || word > 0) return;
@@ -95,8 +96,7 @@ static trine_status sum_squares_exact(device *d, int64_t *digits, const void *x_
         }
         size_t from = parts[i].at, to = from + parts[i].n;
         b.from[b.count] = from, b.to[b.count] = to;
-        b.first[b.count + 1] =
-            b.first[b.count] + cuda_ceil(to, EXACT_BLOCK) - from / EXACT_BLOCK;
+        b.first[b.count + 1] = b.first[b.count] + cuda_ceil(to, EXACT_BLOCK) - from / EXACT_BLOCK;
         b.count++;
     }
     return run(d, digits, x, &b);

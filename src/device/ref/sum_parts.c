@@ -11,7 +11,6 @@ static float tree(trine_dtype type, const void *x, size_t i, size_t parts, size_
 trine_status ref_sum_parts(device *d, void *y, bool y_wide, const void *x, bool x_wide,
                            size_t parts, size_t stride, size_t n) {
     trine_dtype in = x_wide ? TRINE_F32 : d->compute, out = y_wide ? TRINE_F32 : d->compute;
-    for (size_t i = 0; i < n; i++)
-        ref_store(out, y, i, (double)tree(in, x, i, parts, stride));
+    for (size_t i = 0; i < n; i++) ref_store(out, y, i, (double)tree(in, x, i, parts, stride));
     return TRINE_OK;
 }

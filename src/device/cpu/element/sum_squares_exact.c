@@ -51,8 +51,8 @@ static void add_part(exact_bins *sum, const grad *x, size_t from, size_t to) {
     }
 }
 
-trine_status CPU(sum_squares_exact)(device *d, int64_t *digits, const void *x, const ops_part *parts,
-                                    int count) {
+trine_status CPU(sum_squares_exact)(device *d, int64_t *digits, const void *x,
+                                    const ops_part *parts, int count) {
 #pragma omp parallel num_threads(d->threads)
     {
         exact_bins own = {0};
