@@ -349,6 +349,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     held_unit *u = state_unit(s, i->unit);
     const gpt_scratch *scratch = s->scratch;
     double scale = r->io->scale;
+    bool exact = r->program->spec->parallel.exact;
     c->held = u;
     c->unit = u->record;
     c->acts = state_acts(s, u, i->slot);
@@ -374,7 +375,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
                            .sample = step_sample(r, i->micro),
                            .scale = scale,
                            .grad_scale = scale * r->io->loss_scale,
-                           .loss = s->loss};
+                           .loss = s->loss + (exact ? i->micro : 0)};
 }
 
 static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {

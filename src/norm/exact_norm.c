@@ -4,15 +4,15 @@
 
 _Static_assert(FLAT_ALIGN % EXACT_BLOCK == 0, "slices start at a block's start");
 
-trine_status norm_exact_local(device *d, const flat_range *range, size_t begin, size_t count,
-                              const void *g, int64_t *digits) {
+trine_status norm_exact_local(device *d, const flat_range *range, int part, size_t begin,
+                              size_t count, const void *g, int64_t *digits) {
     ops_part parts[OPS_PARTS];
     int n = 0;
     ASSERT(begin % FLAT_ALIGN == 0);
     for (int i = 0; i < range->tensor_count; i++) {
         size_t from, to;
-        if (range->tensors[i].copy || !flat_overlap(&range->tensors[i], begin, count, &from, &to))
-            continue;
+        tensor t = flat_tensor(range, part, i);
+        if (t.copy || !flat_overlap(&t, begin, count, &from, &to)) continue;
         if (n == OPS_PARTS) {
             TRY(d->ops->sum_squares_exact(d, digits, g, parts, n));
             n = 0;

@@ -7,11 +7,11 @@
 #include "core/flat.h"
 #include "device/ops.h"
 
-/* digits (SQUARES_DIGITS, in device memory) += the squares of the gradients of the range's tensors in
+/* digits (SQUARES_DIGITS, in device memory) += the squares of the gradients of a part's tensors of the range in
  * [begin, begin + count); a copy does not count (tensor.copy). g points to the gradient of element `begin`, which is
  * a multiple of FLAT_ALIGN from the range's start. A tensor that starts or ends inside of a block cuts it in two.
  * Errors: the operator's own. Not collective. */
-trine_status norm_exact_local(device *d, const flat_range *range, size_t begin, size_t count, const void *g,
+trine_status norm_exact_local(device *d, const flat_range *range, int part, size_t begin, size_t count, const void *g,
                               int64_t *digits);
 
 /* digits (SQUARES_DIGITS, in host memory) of every rank += those of all others; *squares = the double nearest to the

@@ -87,7 +87,8 @@ typedef struct {
     void **gathers[CLASSES]; /* gather buffers */
     void **reduces[CLASSES]; /* reduce buffers */
     void *own[INSTR_KINDS];  /* memory of an instruction's own (state/part.h); NULL: none */
-    double *loss;            /* (1) of this run so far, in NORM's memory; zero between runs */
+    double *loss;            /* (1) of this run so far, in NORM's memory; zero between runs. With parallel.exact
+                                (micros), one for each micro-batch */
     float *staging;                   /* (STATE_STAGING) host staging buffer; NULL: not needed */
     char *keeps;                    /* [keeps] the model's records (state_keep) */
     void *scratch;                  /* the model's record */

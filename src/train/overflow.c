@@ -39,7 +39,8 @@ static trine_status look_at_part(const rank_state *h, device *dev, const held_un
                                  int *before) {
     place places[PLACES];
     int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
-    double *sums = norm_memory_of(h)->sums + 1, *seen = norm_memory_of(h)->read + 1;
+    double *sums = norm_memory_of(h)->sums + norm_memory_of(h)->losses;
+    double *seen = norm_memory_of(h)->read + norm_memory_of(h)->losses;
     for (int n = 0; n < count && n < *before; n++) {
         size_t from, to;
         int r = places[n].kind * flat_parts(&u->layout) + part;

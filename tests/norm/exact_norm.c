@@ -116,7 +116,7 @@ static void add_slice(device *d, int which, int slices, int r, int64_t *digits) 
     make_range(&range, which, slices);
     float *g = gradients_of(&range, which);
     size_t count = range.count / (size_t)slices, begin = (size_t)r * count;
-    OK(norm_exact_local(d, &range, begin, count, g + begin, digits));
+    OK(norm_exact_local(d, &range, 0, begin, count, g + begin, digits));
     free(g);
 }
 
