@@ -131,8 +131,8 @@ static void expect_shards(gpt_shape s, int unit, int tp) {
         for (int r = 0; r < full.range_count; r++) {
             float *a = malloc(full.ranges[r].count * sizeof *a);
             float *b = malloc(part.ranges[r].count * sizeof *b);
-            flat_init(&full.ranges[r], 5, 0, full.ranges[r].count, a);
-            flat_init(&part.ranges[r], 5, 0, part.ranges[r].count, b);
+            flat_init(&full.ranges[r], 0, 5, 0, full.ranges[r].count, a);
+            flat_init(&part.ranges[r], 0, 5, 0, part.ranges[r].count, b);
             for (int i = 0; i < part.ranges[r].tensor_count; i++) {
                 const tensor *t = &part.ranges[r].tensors[i];
                 const float *from = a + full.ranges[r].tensors[i].offset, *to = b + t->offset;
@@ -181,7 +181,7 @@ static void initial_deviations(void **state) {
     flat_unit u;
     gpt_unit_layout(&s, 3, 1, &u);
     assert_true(u.ranges[0].count <= 65536);
-    flat_init(&u.ranges[0], 1, 0, u.ranges[0].count, values);
+    flat_init(&u.ranges[0], 0, 1, 0, u.ranges[0].count, values);
     const flat_range *b = &u.ranges[0];
     assert_float_equal(deviation(b, "h.2.attn.c_attn.weight", values), 0.02, 0.001);
     assert_float_equal(deviation(b, "h.2.attn.c_proj.weight", values), 0.005, 0.00025);
@@ -190,7 +190,7 @@ static void initial_deviations(void **state) {
     assert_float_equal(deviation(b, "h.2.ln_2.weight", values), 1, 0);
     assert_float_equal(deviation(b, "h.2.mlp.c_fc.bias", values), 0, 0);
     gpt_unit_layout(&s, 0, 1, &u);
-    flat_init(&u.ranges[1], 1, 0, u.ranges[1].count, values);
+    flat_init(&u.ranges[1], 0, 1, 0, u.ranges[1].count, values);
     assert_float_equal(deviation(&u.ranges[1], "wpe.weight", values), 0.02, 0.001);
 }
 
