@@ -20,7 +20,7 @@
 #
 #     /* TEST np=1,2,4 */                 on each number of ranks; np=0: a plain process; np=none: only built
 #     /* TEST np=1,2,4 apart */           a launch for each: the test asks about the whole job
-#     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (300) a size
+#     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (900) a size
 #     /* TEST np=8 longer=mix */           in make check; runs longer in that part, where TRINE_FULL is set
 #     /* TEST np=0 plain */                not under the sanitizers: the same code with many numbers, or a count of memory
 #     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
@@ -70,7 +70,7 @@ words() {
 
 # Sets np, apart, plain, ranks, full, part, device and seconds from marker fields; fails on an unknown field.
 read_fields() {
-    np='' apart='' plain='' ranks='' full='' part='' device='' seconds=300
+    np='' apart='' plain='' ranks='' full='' part='' device='' seconds=900
     for word in $2; do
         case $word in
             np=none) np=none ;;

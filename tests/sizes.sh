@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints the runs of make check: for each test and each of its numbers of ranks a line TEST RANKS SECONDS, such as
-# zero/bytes 4 300, with the time limit; RANKS is - for a script. For tools that choose tests by what they execute;
+# zero/bytes 4 900, with the time limit; RANKS is - for a script. For tools that choose tests by what they execute;
 # tests/plan.sh, which checks the markers, makes the runs of make check itself.
 set -eu
 
@@ -14,7 +14,7 @@ find tests -mindepth 2 -maxdepth 2 \( -name '*.c' -o -name '*.t' \) | LC_ALL=C s
         if (!script) sub(/\.c$/, "", name)
         n = split($0, words, " ")
         ranks = script ? "-" : "none"
-        seconds = 300
+        seconds = 900
         marked = words[2] == "TEST"
         for (i = 3; marked && i <= n; i++) {
             if (words[i] ~ /^np=/) ranks = substr(words[i], 4)

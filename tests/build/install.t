@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST timeout=600
+# TEST timeout=1800
 #
 # Installs into an empty folder and builds a program against the installed files only, with the flags
 # of pkg-config: with the shared library and with the archive. Then tests the programs and their manual
