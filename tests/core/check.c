@@ -351,7 +351,7 @@ static const row rows[] = {
 
     /* Gradients. */
     {"reduce missing", PIPE, 0, {{DROP, "REDUCE u1 m2", 0}}, 0, "NORM", "1 0 1"},
-    {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2", "1"},
+    {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2", "1 2"},
     {"reduce before the last micro-batch", PIPE, 0, {{MOVE, "REDUCE u1 m2",
      "BACKWARD u1 m2 s0 d0"}}, 0, "REDUCE u1 m2", "2 3 0 1 2"},
     {"reduce of another micro-batch", PIPE, 0, {{PUT, "REDUCE u1 m2", "REDUCE u1 m1"}}, 0,
