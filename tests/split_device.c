@@ -106,7 +106,8 @@ static void map_twice(split_device *f, size_t bytes) {
 
 void split_device_create(split_device *f, trine_mesh *mesh, size_t shared, size_t own,
                          size_t rest) {
-    *f = (split_device){.mesh = mesh, .device = {.name = "split", .memory = &memory, .ops = &operators}};
+    *f = (split_device){.mesh = mesh,
+                        .device = {.name = "split", .memory = &memory, .ops = &operators}};
     map_twice(f, shared + own + rest);
     OK(trine_mesh_alloc(mesh, &f->shared, shared));
     f->memory = (device_region){.dev = &f->device,
