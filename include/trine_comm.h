@@ -236,13 +236,13 @@ typedef enum {
 #undef TRINE_DTYPE_ENUM
 } trine_dtype;
 
-/* Integers wrap; a maximum of floats is NaN if one of them is. bf16 and fp16 are added in fp32, and the sum is rounded
- * once, to the nearest, ties to even.
+/* Integers wrap; a maximum of floats is NaN if one of them is. bf16 and fp16 are added in fp32, and the sum is
+ * rounded once, to the nearest, ties to even.
  * TRINE_SUM adds in rank order, ((r0 + r1) + r2) + ...
- * TRINE_SUM_TREE adds in a tree: n addends are cut at the largest power of two below n, the two parts are summed in the
- * same way, and their sums added. So if each rank's addend is the tree's sum of 2^k consecutive addends of its own, not
- * rounded to 16 bits, the result has the bits of the tree's sum of all of them. Between nodes it sends as much as the
- * plain exchange (see trine_tally). */
+ * TRINE_SUM_TREE adds in a tree: n addends are cut at the largest power of two below n, both parts are summed in
+ * the same way, and their sums are added. So if each rank's addend is the tree's sum of 2^k consecutive addends of
+ * its own, not rounded to 16 bits, the result has the bits of the tree's sum of all of them. Between nodes it sends
+ * as much as the plain exchange (see trine_tally). */
 typedef enum { TRINE_SUM, TRINE_MAX, TRINE_SUM_TREE } trine_reduction;
 
 /* Bytes of one element; 0 for an invalid type. Pure. */

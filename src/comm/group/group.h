@@ -5,8 +5,7 @@
 #include "comm/transport/transport.h"
 
 #define NO_PEER (-1)
-/* The operation of comm_reduce_scatter_onto_start, which is no other call's: TRINE_SUM with one addend more, dst, before
- * the ranks'. */
+/* The operation of comm_reduce_scatter_onto_start alone: TRINE_SUM with dst as one more addend, before the ranks'. */
 #define COMM_SUM_ONTO ((trine_reduction)(TRINE_SUM_TREE + 1))
 
 /* One call as the user made it: checked, tallied, audited and, if it hangs, reported. */

@@ -1,6 +1,7 @@
-/* Sums and maxima of the addends of several ranks on the device, in rank order, ((r0 + r1) + r2) + ..., or in the tree
- * of TRINE_SUM_TREE: element by element like comm/reduce/rank_order.c and tree.c on the host, so the bits are the same.
- * A maximum is NaN if an addend is; integers wrap; 16-bit numbers are added in fp32 and rounded once.
+/* Sums and maxima of the addends of several ranks on the device, element by element, in rank order,
+ * ((r0 + r1) + r2) + ..., or in the tree of TRINE_SUM_TREE, like comm/reduce/rank_order.c and tree.c on the host, so
+ * the bits are the same. A maximum is NaN if an addend is; integers wrap; 16-bit numbers are added in fp32 and
+ * rounded once.
  *
  * Invariant: the result depends on the addends only, not on the grid. Cost: each addend is read
  * once, the result is written once. */

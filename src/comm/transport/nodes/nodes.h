@@ -13,8 +13,8 @@
  * Cost: between K nodes, for a vector of V bytes of P members: all-reduce 2 (K-1) V, reduce-scatter (K-1) V and
  * what the last node does not keep, all-gather (K-1) V; a direct exchange sends about as many times more as a node
  * has members. Partial sums of 16-bit numbers are fp32: all-reduce 3 (K-1) V, reduce-scatter 2 (K-1) V and what the
- * last node does not keep. A sum onto dst sends also the dst of all nodes but the first. Where the chain does not send
- * less than a direct exchange, the exchange is used, and for sums in a tree, and of 16-bit numbers onto dst. */
+ * last node does not keep. A sum onto dst sends also the dst of all nodes but the first. Where the chain does not
+ * send less than a direct exchange, the exchange is used, and for sums in a tree, and of 16-bit numbers onto dst. */
 #ifndef TRINE_COMM_TRANSPORT_NODES_NODES_H
 #define TRINE_COMM_TRANSPORT_NODES_NODES_H
 

@@ -307,8 +307,7 @@ static trine_status add_onto(const trine_comm *comm, void *dst, const void *src,
     require(on_device(m, src), __LINE__,
             "a sum onto dst has both buffers in device memory, or none");
     require(type == m->dev->grads, __LINE__, "a sum onto dst in device memory is of gradients");
-    m->dev->ops->add(m->dev, dst, src, count);
-    return TRINE_OK;
+    return m->dev->ops->add(m->dev, dst, src, count);
 }
 
 static trine_status alone_reduction_start(trine_comm *comm, void *dst, const void *src,
