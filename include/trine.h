@@ -151,6 +151,8 @@ typedef struct {
                              CUDA-aware */
     bool one_queue;       /* run the programs made for NCCL, with one in-order queue per device and
                              message groups; any transport runs them, to the same bits */
+    bool exact_threads;   /* cpu: no bit depends on the number of threads: products by oneDNN's brgemm alone, and
+                             TRINE_EUNSUPPORTED where there is none; ref: always so; refused with cuda */
 } trine_parallel;
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,
