@@ -156,6 +156,8 @@ typedef struct {
     int exact_dp;         /* D: sums over dp are those of so many ranks. dp divides it, and it divides the step's
                              micro-batches, global / micro; 0: as many */
     int exact_tp;         /* T: the same for tp; 0: tp */
+    bool exact_threads;   /* cpu: no bit depends on the number of threads: products by oneDNN's brgemm alone, and
+                             TRINE_EUNSUPPORTED where there is none; ref: always so; refused with cuda */
 } trine_parallel;
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,

@@ -26,6 +26,7 @@ static const option_type family_type = {read_family, print_family};
 #define MODEL_IF(n)   MODEL(n), .absent = true
 #define NUMBERS(n)    .role = OPTION_NUMBERS, .saved = (n)
 #define LAYOUT(n)     .role = OPTION_LAYOUT, .saved = (n)
+#define LAYOUT_IF(n)  LAYOUT(n), .absent = true
 #define JOINT         .role = OPTION_JOINT
 #define GIVEN         .role = OPTION_GIVEN
 #define OWN           .role = OPTION_OWN
@@ -135,6 +136,8 @@ static const option rows[] = {
          "cuda: use TF32 for matrix products; faster, less accurate")},
     {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
+    {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
+         "the same bits on any number of threads: cpu: multiply by oneDNN's brgemm alone, or refuse to run")},
     {OWN, OPTION_DOUBLE("timeout", trine_config, parallel.timeout, "SECONDS", 0, 1e9, 600,
          "abort the job when a rank has waited this long; 0: never")},
     {OWN, OPTION_DOUBLE("io-timeout", trine_config, parallel.io_timeout, "SECONDS", 0, 1e9, 1800,

@@ -9,8 +9,8 @@
  * operands (dw, dbias, dgain, dq_gain, dk_gain, dtable, add, sum_squares, g of adamw), which have d->grads.
  * `float *` is always fp32. For every type, an operator computes in fp32 or better and rounds when it
  * stores, to the nearest, ties to even; 16-bit sums are not rounded in between.
- * Numbers: the result does not depend on the number of threads (except for the matmuls of the cpu
- * backend, see docs/numbers.md). A NaN in an input gives a NaN in the output.
+ * Numbers: the result does not depend on the number of threads (except for the matmuls of a cpu device
+ * without exact_threads, see docs/numbers.md). A NaN in an input gives a NaN in the output.
  * Errors: TRINE_EMATH from a maths library; plain loops cannot fail. */
 #ifndef TRINE_DEVICE_OPS_H
 #define TRINE_DEVICE_OPS_H

@@ -199,6 +199,9 @@ static void check_parallel(const trine_parallel *p, fault_list *f) {
     EXPECT(!p->tf32 || cuda, "--tf32 requires --device cuda");
     EXPECT(p->exact || !p->exact_dp, "--exact-dp %d requires --exact", p->exact_dp);
     EXPECT(p->exact || !p->exact_tp, "--exact-tp %d requires --exact", p->exact_tp);
+    EXPECT(!p->exact_threads || !cuda,
+           "--exact-threads requires --device cpu or ref: no bit of --device cuda depends on "
+           "--threads");
     if ((unsigned)p->schedule >= TRINE_SCHEDULES || p->schedule_file) return;
     EXPECT(has_chunks(p) || asked < 0 || asked > STAGE_CHUNKS,
            "--num-virtual-stages-per-pipeline-rank %d: must be %d with this schedule; use "

@@ -230,7 +230,8 @@ void report_batch(const report *r, FILE *out) {
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
-    fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
+    fprintf(out, "%s%s\n", c->parallel.tf32 ? ", TF32 products" : "",
+            c->parallel.exact_threads ? ", the same bits on any number of threads" : "");
     report_precision(&c->precision, out);
 }
 

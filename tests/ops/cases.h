@@ -20,7 +20,7 @@ typedef struct {
     void (*sizes)(const dims *s, size_t *in, size_t *out, size_t *terms);
     void (*run)(device *d, const dims *s, const float *in, float *out);
     double spread; /* of the inputs */
-    bool matmul;   /* the library's result may depend on threads */
+    bool matmul;   /* the library's result may depend on threads, unless the device has exact_threads */
     dims shapes[MAX_SHAPES];
     size_t count;
 } op_case;

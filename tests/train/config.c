@@ -183,6 +183,7 @@ FAULT(other_grads, c->precision.bf16 = true; c->precision.grads = TRINE_F16)
 FAULT(grads_of_fp32, c->precision.grads = TRINE_BF16)
 FAULT(wide_grads, c->precision.grads = TRINE_F64)
 FAULT(tf32_of_bf16, c->precision.bf16 = c->parallel.tf32 = true; c->parallel.device = "cuda")
+FAULT(threads_of_gpus, c->parallel.exact_threads = true; c->parallel.device = "cuda")
 FAULT(all_dropped, c->model.hidden_dropout = 1)
 FAULT(all_dropped_in_fp32, c->model.attention_dropout = 0.999999999)
 FAULT(negative_dropout, c->model.attention_dropout = -0.1)
@@ -289,6 +290,7 @@ static const fault faults[] = {
     {grads_of_fp32, "--grad-dtype bf16: must be fp32 or the compute type (fp32)"},
     {wide_grads, "--grad-dtype 1: must be fp32, bf16 or fp16"},
     {tf32_of_bf16, "--tf32 and --bf16 are mutually exclusive"},
+    {threads_of_gpus, "--exact-threads requires --device cpu or ref"},
     {all_dropped, "--hidden-dropout 1: must be in [0, 1)"},
     {all_dropped_in_fp32, "--attention-dropout 0.999999999: must be in [0, 1) in fp32"},
     {negative_dropout, "--attention-dropout -0.1: must be in [0, 1)"},

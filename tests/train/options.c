@@ -68,6 +68,7 @@ static const row rows[] = {
     {"cuda-library", "x.so", JOB, "--device cuda", NULL},
     {"tf32", "", SEEN, "--device cuda", NULL},
     {"threads", "2", JOB, NULL, NULL},
+    {"exact-threads", "", SEEN, NULL, "--device ref"}, /* not every processor has it */
     {"timeout", "50", JOB, NULL, NULL},
     {"io-timeout", "50", JOB, NULL, NULL},
     {"audit", "", JOB, NULL, NULL},

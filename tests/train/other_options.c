@@ -280,6 +280,7 @@ static const row_case cases[] = {
     {"micro-batch-size", "--micro-batch-size 1", "--micro-batch-size 2", ""},
     {"loss-chunk", "--loss-chunk 4", "--loss-chunk 8", ""},
     {"device", "--device cpu", "--device ref", ""},
+    {"exact-threads", "", "--exact-threads", "--device ref"},
 };
 
 static const row_case *case_of(const char *name) {
