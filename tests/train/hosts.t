@@ -151,4 +151,37 @@ kill -s TERM $launcher
 told 75 1 "stopped at step " && prints 1 "starts on 2 ranks"
 result $? "SIGTERM is for the run: saved, status 75"
 
+# ---- examples/train_gpt.sbatch, with two of the four ranks that were asked for; Slurm is four scripts
+
+mkdir "$dir/bin"
+printf '#!/bin/sh\n[ "$1" != requeue ] || echo "$@" >>%s/requeued\nfor a in "$@"; do\n%s\ndone\n' "$dir" \
+    "case \$a in Comment=*) echo \"\${a#Comment=}\" >$dir/comment ;; esac" >"$dir/bin/scontrol"
+printf '#!/bin/sh\ncat %s/comment\n' "$dir" >"$dir/bin/squeue"
+printf '#!/bin/sh\n[ ! -e %s/idle ] || echo node2\n' "$dir" >"$dir/bin/sinfo"
+printf '#!/bin/sh\n' >"$dir/bin/srun"
+chmod +x "$dir"/bin/*
+slurm() {
+    # shellcheck disable=SC2086  # words are meant to be split
+    background env PATH="$dir/bin:$PATH" SLURM_JOB_ID=17 SLURM_JOB_PARTITION=all SLURM_JOB_NUM_NODES=1 \
+        SLURM_TASKS_PER_NODE=2 WATCH_SECONDS=1 TRAIN="$dir/train" \
+        LAUNCH="env -u SLURM_JOB_ID -u SLURM_TASKS_PER_NODE tools/mpirun.sh" examples/train_gpt.sbatch $RUN --dp 2 --pp 2 \
+        --save "$save" --save-interval 20 --log "$log"
+}
+rm -rf "$save" "$log" "$dir/last"
+: >"$log"
+: >"$dir/comment"
+slurm
+trains && [ ! -e "$dir/requeued" ] && : >"$dir/idle"
+finish
+[ "$status" -eq 75 ] && prints 1 "a node is idle: " && [ "$(cat "$dir/requeued")" = "requeue 17" ] &&
+    [ "$(cat "$dir/comment")" = "orderly restarts: 1, for more than 2 ranks" ] && says 1 "dp 1 x tp 1 x pp 2 on 2, by rule: "
+result $? "under Slurm, a node is idle: saved after the next checkpoint, and queued again"
+
+: >"$dir/last"
+slurm
+finish
+[ "$status" -eq 0 ] && prints 1 "the job was requeued for more than 2 ranks, and has no more" && prints 0 "a node is idle" &&
+    [ "$(cat "$dir/requeued")" = "requeue 17" ]
+result $? "queued again for more ranks in vain: it goes on with those that it has"
+
 done_testing
