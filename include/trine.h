@@ -385,12 +385,12 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out);
 
 /* Prints on which layouts a run goes on when `ranks` ranks are left, the best first, at most eight: a line of options
- * each, to be put behind those of the run: "--dp 3 --tp 2 --pp 1", and beside it what the numbers depend on and
- * config left to the layout (--global-batch-size, --exact-dp, --exact-tp). The layout of config is the one that was asked
- * for: no line has more ranks, unless its dp is 0, and none has a deeper pipeline. Under exact all lines have equal
- * bits. The best layout has the most ranks, then the tp, then the pp that was asked for, then the largest dp; `why`,
- * unless it is NULL, gets a line with this rule. Memory is not considered. Errors: also TRINE_EINVAL for a dp of 0
- * without ranks, global_batch_size, or with a schedule file. */
+ * each, to be put behind those of the run, "--dp 3 --tp 2 --pp 1"; beside it stands what the numbers depend on and
+ * config left to the layout (--global-batch-size, --exact-dp, --exact-tp). The layout of config is the one that was
+ * asked for: no line has more ranks, unless its dp is 0, and none has a deeper pipeline. Under exact all lines have
+ * equal bits. The best layout has the most ranks, then the tp, then the pp that was asked for, then the largest dp;
+ * `why`, unless it is NULL, gets a line with this rule. Memory is not considered. Errors: also TRINE_EINVAL for a dp
+ * of 0 without ranks, global_batch_size, or with a schedule file. */
 trine_status trine_layouts(const trine_config *config, int ranks, FILE *out, FILE *why);
 
 /* Writes the order of each stage's work to `path`, replacing the file, in the CSV of torch.distributed.pipelining,
