@@ -148,6 +148,12 @@ static const option rows[] = {
          "complete each instruction before starting the next, for debugging")},
     {JOINT, OPTION_FLAG("one-queue", trine_config, parallel.one_queue,
          "run the programs made for NCCL: one queue per device, messages in groups")},
+    {NUMBERS(68), OPTION_FLAG("exact", trine_config, parallel.exact,
+         "the same bits on every layout with dp | --exact-dp and --exact-tp / tp a power of two (or tp 1)")},
+    {NUMBERS(69), OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "N", 0, INT_MAX, 0,
+         "exact: dp ranks that every layout computes for; 0: --global-batch-size / --micro-batch-size")},
+    {NUMBERS(70), OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "N", 0, INT_MAX, 0,
+         "exact: tp ranks that every layout computes for; 0: --tp")},
 
     {OPTION_HEADING("Precision")},
     {NUMBERS(21), OPTION_FLAG("bf16", trine_config, precision.bf16,
@@ -248,8 +254,11 @@ static const option rows[] = {
          "print memory, bubble and traffic, then exit; no mpirun needed")},
     {OF_RUN, OWN, OPTION_FLAG_OF("explain", trine_run, explain, explanations, explain_what,
          "print every stage's program, or the model's layers, then exit; no mpirun needed")},
+    {OF_RUN, OWN, OPTION_FLAG("layouts", trine_run, layouts,
+         "print on which layouts the run can go on when --ranks ranks are left, the best first, then exit; no mpirun "
+         "needed")},
     {OF_RUN, OWN, OPTION_INT("ranks", trine_run, ranks, "N", 0, INT_MAX, 0,
-         "number of ranks assumed by --dry-run and --explain; 0: dp x tp x pp")},
+         "number of ranks assumed by --dry-run, --explain and --layouts; 0: dp x tp x pp")},
     {OF_RUN, OWN, OPTION_STRING("export-schedule", trine_run, export_schedule, "FILE", NULL,
          "write the schedule in the CSV of torch.distributed.pipelining, replacing the file; also with --dry-run and "
          "--explain")},
