@@ -166,11 +166,9 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
  * of the rank that would have them. */
 static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r) {
     uint64_t part = (uint64_t)flat_part_of(&u->layout, r);
-    uint64_t shard =
-        (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
+    uint64_t shard = (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
     uint64_t kind = (uint64_t)flat_kind(&u->layout, r);
-    return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) +
-           state_slice(&t->held, u, r).begin;
+    return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) + state_slice(&t->held, u, r).begin;
 }
 
 /* The hash of this dp rank's slice of a range; with 16-bit parameters also of the master's. */
