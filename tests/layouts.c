@@ -190,7 +190,7 @@ static const char *split_text(const layout_run *r) {
 /* The first step's scale is too large, and so is that after each second step without an overflow. */
 static void set_overflows(trine_config *c) {
     c->precision.loss_scale = 0;
-    c->precision.initial_loss_scale = 1 << 22;
+    c->precision.initial_loss_scale = 1 << 19;
     c->precision.loss_scale_window = 2;
     c->precision.hysteresis = 1;
 }

@@ -171,6 +171,9 @@ static const layout_run few[] = {
     {.layout = L(2, 1, 4), .zero = 0, .schedule = TRINE_ZB, .virtual = 1, .type = LAYOUT_FP16_REF,
      .split_backward = 1, .family = 3, .micros = 2, .size = 1, .transport = TRINE_TRANSPORT_MPI, .nodes = 2,
      .buffers = 2, .eval = 1, .lanes = 4, .parts = 4},
+    /* K 4, D 2, T 2: on the second stage a lane's first gradients come before the sum of the lane before. */
+    {.layout = L(1, 2, 2), .zero = 1, .schedule = TRINE_ZB, .virtual = 1, .sequence_parallel = 1,
+     .family = 3, .micros = 4, .size = 1, .buffers = 2, .lanes = 2, .parts = 2},
     /* K 2, D 2, T 8. */
     {.layout = L(1, 8, 1), .zero = 1, .schedule = TRINE_1F1B, .virtual = 1, .type = LAYOUT_BF16_CPU,
      .micros = 2, .size = 1, .buffers = 2, .lanes = 2, .parts = 8},
