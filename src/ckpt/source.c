@@ -53,6 +53,10 @@ const char *ckpt_saved_config(const ckpt_source *source) {
     return source->has_state ? source->written.config : NULL;
 }
 
+const char *ckpt_saved_exact(const ckpt_source *source) {
+    return source->has_state ? source->written.exact : "";
+}
+
 ckpt_data ckpt_saved_data(const ckpt_source *source) {
     return source->has_state ? source->written.data : (ckpt_data){0};
 }

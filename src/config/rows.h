@@ -98,11 +98,11 @@ static const option rows[] = {
          "model chunks per pipeline stage; 0: as the schedule")},
     {JOINT, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
          "send the gradient of a block's input before computing its parameter gradients")},
-    {LAYOUT(68), .absent = true, OPTION_FLAG("exact", trine_config, parallel.exact,
+    {LAYOUT_IF(68), OPTION_FLAG("exact", trine_config, parallel.exact,
          "equal bits on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of two, or tp 1")},
-    {LAYOUT(69), .absent = true, OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "D", 0, INT_MAX, 0,
+    {LAYOUT_IF(69), OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "D", 0, INT_MAX, 0,
          "--exact: add over dp as D ranks do; 0: one for each micro-batch of a step")},
-    {LAYOUT(70), .absent = true, OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "T", 0, INT_MAX, 0,
+    {LAYOUT_IF(70), OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "T", 0, INT_MAX, 0,
          "--exact: split and add over tp as T ranks do; 0: --tp")},
     {LAYOUT(62), OPTION_STRING("pp-split", trine_config, parallel.pp_split, "LIST", NULL,
          "transformer blocks of each stage, e.g. e,5,5,h with e the embedding and h the head; otherwise balanced by "
@@ -248,8 +248,11 @@ static const option rows[] = {
          "print memory, bubble and traffic, then exit; no mpirun needed")},
     {OF_RUN, OWN, OPTION_FLAG_OF("explain", trine_run, explain, explanations, explain_what,
          "print every stage's program, or the model's layers, then exit; no mpirun needed")},
+    {OF_RUN, OWN, OPTION_FLAG("layouts", trine_run, layouts,
+         "print on which layouts the run can go on when --ranks ranks are left, the best first, then exit; no mpirun "
+         "needed")},
     {OF_RUN, OWN, OPTION_INT("ranks", trine_run, ranks, "N", 0, INT_MAX, 0,
-         "number of ranks assumed by --dry-run and --explain; 0: dp x tp x pp")},
+         "number of ranks assumed by --dry-run, --explain and --layouts; 0: dp x tp x pp")},
     {OF_RUN, OWN, OPTION_STRING("export-schedule", trine_run, export_schedule, "FILE", NULL,
          "write the schedule in the CSV of torch.distributed.pipelining, replacing the file; also with --dry-run and "
          "--explain")},

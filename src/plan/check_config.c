@@ -11,6 +11,7 @@
 #include "device/cuda/sizes.h"
 #include "dp/dp.h"
 #include "pp/pp.h"
+#include "plan/check_config.h"
 #include "plan/resolve.h"
 #include "pp/order.h"
 
@@ -382,9 +383,8 @@ static void fill_in(trine_config *c, int ranks) {
 
 /* ---- The nearest valid layouts ---- */
 
-/* Applies the same checks; `given` is the configuration before defaults were filled in. */
-static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
-    trine_config c = *given;
+bool check_config_layout(const trine_config *config, trine_layout l, int ranks) {
+    trine_config c = *config;
     fault_list list = {0};
     c.parallel.layout = l;
     fill_in(&c, ranks);
@@ -414,16 +414,13 @@ static bool next_nearest(const trine_config *given, int ranks, trine_layout aske
             trine_layout l = asked;
             l.dp = ranks / tp / pp, l.tp = tp, l.pp = pp;
             double d = distance(l, asked) + 1e-6 * tp + 1e-9 * pp;
-            if (d <= *past || d >= best || !layout_works(given, l, ranks * others)) continue;
+            if (d <= *past || d >= best || !check_config_layout(given, l, ranks * others)) continue;
             best = d;
             *found = l;
         }
     *past = best;
     return isfinite(best);
 }
-
-/* With more ranks the search would take noticeable time. */
-#define MOST_RANKS 100000
 
 /* Lists up to four layouts; false if none is valid. */
 static bool list_layouts(const trine_config *given, trine_layout asked, int ranks, char *text,
@@ -444,8 +441,9 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};
     char text[300];
-    if (ranks == 1 && axes_product(asked) <= MOST_RANKS) ranks = (int)axes_product(asked);
-    if (ranks > MOST_RANKS || layout_works(given, asked, ranks)) return;
+    if (ranks == 1 && axes_product(asked) <= CHECK_CONFIG_MOST_RANKS)
+        ranks = (int)axes_product(asked);
+    if (ranks > CHECK_CONFIG_MOST_RANKS || check_config_layout(given, asked, ranks)) return;
     const char *plural = ranks == 1 ? "" : "s";
     for (int left_out = 0; left_out < 4; left_out++) {
         trine_config c = *given;

@@ -186,6 +186,7 @@ void report_layout(const report *r, FILE *out) {
         fprintf(out, ", %d gather buffers per class", p->gather_buffers);
     if (!resolve_zero(r->config)->full_grads && l->dp > 1)
         fprintf(out, ", %d reduce buffers per class", p->reduce_buffers);
+    if (p->exact) fprintf(out, "; exact as dp %d, tp %d", p->exact_dp, p->exact_tp);
     fputc('\n', out);
     report_nodes(r, out);
     char units[64];

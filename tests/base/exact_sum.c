@@ -22,7 +22,7 @@ static void add_bits(unsigned char *bits, double x) {
     unsigned carry = 0;
     for (int i = 0; i + exponent - 53 - LOWEST < BITS && (i < 64 || carry); i++) {
         unsigned char *to = bits + i + exponent - 53 - LOWEST;
-        unsigned sum = *to + carry + (i < 64 ? n >> i & 1 : 0);
+        unsigned sum = *to + carry + (i < 64 ? (unsigned)(n >> i & 1) : 0);
         *to = sum & 1, carry = sum >> 1;
     }
 }

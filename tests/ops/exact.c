@@ -43,6 +43,18 @@ static void the_tree_is_cut_at_the_largest_power_of_two(void **state) {
     free(x), free(y);
 }
 
+/* The levels of a tree are registers on a GPU. */
+static void more_addends_than_a_gpu_has_room_for_are_refused(void **state) {
+    (void)state;
+    float x[256] = {0}, y[1];
+    EACH_DEVICE(d) {
+        OK(d->ops->sum_parts(d, y, true, x, true, 255, 1, 1));
+        if (is_staged(d))
+            REFUSED(d->ops->sum_parts(d, y, true, x, true, 256, 1, 1), TRINE_EUNSUPPORTED,
+                    "sum_parts: 256 addends; at most 255 are allowed");
+    }
+}
+
 /* ---- Sums of squares ---- */
 
 enum { N = 40 * EXACT_BLOCK + 23 };
@@ -197,6 +209,7 @@ static void what_is_not_finite_is_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_tree_is_cut_at_the_largest_power_of_two),
+        cmocka_unit_test(more_addends_than_a_gpu_has_room_for_are_refused),
         cmocka_unit_test(squares_have_the_same_digits_on_every_device),
         cmocka_unit_test(no_division_into_slices_changes_a_digit),
         cmocka_unit_test(the_sum_is_that_of_integers),

@@ -3,7 +3,7 @@
 #include "device/cuda/kernel.cuh"
 
 #define THREADS 256
-#define BLOCKS  3 /* of a multiprocessor, at once */
+#define BLOCKS  4 /* of a multiprocessor, at once */
 #define LEVELS  8 /* of a tree: up to 2^LEVELS - 1 addends */
 
 /* The addends so far, `count` of them, as sums of complete trees: level[k] is that of 2^k addends if bit k of count
