@@ -162,12 +162,15 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
     return sum;
 }
 
+/* Kinds of values with a place each. */
+enum { PARAMETER, MASTER, MOMENT1, MOMENT2, PLACES };
+
 /* Where this dp rank's slice of a range begins, by unit, shard and range of tp, so that parts of a rank have the place
- * of the rank that would have them. */
-static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r) {
+ * of the rank that would have them. Element by element, whoever has them: dp moves no place. */
+static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r, int what) {
     uint64_t part = (uint64_t)flat_part_of(&u->layout, r);
     uint64_t shard = (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
-    uint64_t kind = (uint64_t)flat_kind(&u->layout, r);
+    uint64_t kind = (uint64_t)(flat_kind(&u->layout, r) * PLACES + what);
     return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) + state_slice(&t->held, u, r).begin;
 }
 
@@ -175,19 +178,20 @@ static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r) {
 static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);
-    uint64_t place = place_of(t, u, r);
-    uint64_t sum =
-        values_hash(t, place, state_param(h, u, r, slice), slice.count, state_param_bytes(h));
+    uint64_t sum = values_hash(t, place_of(t, u, r, PARAMETER), state_param(h, u, r, slice),
+                               slice.count, state_param_bytes(h));
     if (!state_has_master(h) || state_borrowed(u, r)) return sum;
-    return sum + values_hash(t, mix(place), state_master(h, u, r, slice), slice.count, 4);
+    return sum +
+           values_hash(t, place_of(t, u, r, MASTER), state_master(h, u, r, slice), slice.count, 4);
 }
 
 static uint64_t moments_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);
-    uint64_t place = place_of(t, u, r);
-    return values_hash(t, mix(place + 1), state_moment(h, u, r, 1, slice), slice.count, 4) +
-           values_hash(t, mix(place + 2), state_moment(h, u, r, 2, slice), slice.count, 4);
+    return values_hash(t, place_of(t, u, r, MOMENT1), state_moment(h, u, r, 1, slice), slice.count,
+                       4) +
+           values_hash(t, place_of(t, u, r, MOMENT2), state_moment(h, u, r, 2, slice), slice.count,
+                       4);
 }
 
 /* Over all ranks. A tied matrix counts with the embedding. */

@@ -237,3 +237,7 @@ bool spec_begins_lane(const program_spec *s, int micro) {
 bool spec_ends_lane(const program_spec *s, int micro) {
     return spec_begins_lane(s, micro + 1);
 }
+
+bool spec_small_at_rest(const program_spec *s) {
+    return spec_zero(s)->full_grads && spec_reduces(s) == 1;
+}

@@ -63,6 +63,7 @@ tensor gpt_tensor(const trine_model *m, size_t index);
 typedef struct {
     int index;
     param params[LIST_TENSORS];
+    const char *small; /* gpt_keep.small of the last BACKWARD_INPUT whose BACKWARD_WEIGHT has not run; NULL: none */
 } gpt_unit;
 
 /* Binds the unit's weights (gradients) to ranges that start at base[i]; the gradient (weight) pointers

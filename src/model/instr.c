@@ -29,7 +29,7 @@ static void take_acts(const void *shape, arena *a, const device *dev, int unit, 
 
 static void take_keep(const void *shape, arena *a, const device *dev, const program_spec *spec,
                       void *keep) {
-    gpt_keep_take(a, shape, dev, !spec_zero(spec)->full_grads, keep);
+    gpt_keep_take(a, shape, dev, !spec_small_at_rest(spec), keep);
 }
 
 state_model gpt_state_model(const gpt_shape *s) {
@@ -287,9 +287,10 @@ static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
 /* ---- Gradients that BACKWARD_INPUT computes ------------------------------------------------------ */
 
 /* Gradients of layers whose backward pass is not split, such as norms. They are computed at rest or, if they do not
- * accumulate there, in the keep buffer: there is no reduce buffer before BACKWARD_WEIGHT, which moves them into it.
- */
-typedef enum { BIND_SMALL, MOVE_SMALL } small_use;
+ * accumulate there, in the keep buffer: before BACKWARD_WEIGHT there is no reduce buffer, and at rest the lane before may
+ * not be reduced. BACKWARD_WEIGHT moves them there. Those of the lane's earlier micro-batches, which are added to, are
+ * in the keep buffer of the last or, where its BACKWARD_WEIGHT has run, at rest. */
+typedef enum { START_SMALL, BIND_SMALL, MOVE_SMALL } small_use;
 
 static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, small_use use) {
     const gpt_shape *s = shape_of(r->state);
@@ -302,20 +303,27 @@ static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, sma
             param *p = &u->params[layer->tensor + i];
             size_t count = list_small(&layer->kind->tensors[i], s),
                    element = state_grad_bytes(r->state);
-            if (use == BIND_SMALL) p->dw = at, p->dw_part = count, p->mode = GRAD_SET;
-            for (int part = 0; part < gpt_parts(s); part++, at += count * element)
-                if (use == MOVE_SMALL)
-                    device_copy(r->dev, (char *)p->dw + (size_t)part * p->dw_part * element, at,
+            if (use == BIND_SMALL) p->dw = at, p->dw_part = count;
+            for (int part = 0; part < gpt_parts(s); part++, at += count * element) {
+                char *rest = (char *)p->dw + (size_t)part * p->dw_part * element;
+                if (use == MOVE_SMALL) device_copy(r->dev, rest, at, count * element);
+                if (use == START_SMALL)
+                    device_copy(r->dev, at, u->small ? u->small + (at - (char *)keep->small) : rest,
                                 count * element);
+            }
         }
     }
 }
 
-static void bind_small(const step_run *r, const instr *i, held_unit *u, const gpt_keep *keep) {
-    if (keep->small)
-        each_small(r, u->record, keep, BIND_SMALL);
-    else
-        bind_grads(r, u, i);
+static void bind_small(const step_run *r, const instr *i, held_unit *held, const gpt_keep *keep) {
+    gpt_unit *u = held->record;
+    bool adds = !spec_begins_lane(r->program->spec, i->micro);
+    if (!keep->small || adds) bind_grads(r, held, i);
+    if (!keep->small) return;
+    if (adds) each_small(r, u, keep, START_SMALL);
+    each_small(r, u, keep, BIND_SMALL);
+    for (int n = 0; n < LIST_TENSORS; n++) u->params[n].mode = adds ? GRAD_ADD : GRAD_SET;
+    u->small = keep->small;
 }
 
 /* ---- Running ---------------------------------------------------------------------------------- */
@@ -382,7 +390,9 @@ static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {
     bind_grads(r, c->held, i);
     if (!c->keep) return gpt_backward(&c->run, c->unit, c->acts, c->stream, c->input, &c->batch);
     TRY(gpt_backward_weight(&c->run, c->unit, c->acts, c->keep, c->input, &c->batch));
-    if (c->keep->small) each_small(r, c->unit, c->keep, MOVE_SMALL);
+    if (!c->keep->small) return TRINE_OK;
+    each_small(r, c->unit, c->keep, MOVE_SMALL);
+    if (c->unit->small == c->keep->small) c->unit->small = NULL;
     return TRINE_OK;
 }
 
