@@ -142,8 +142,8 @@ int spec_lane_micros(const program_spec *s);
 int spec_reduces(const program_spec *s);
 bool spec_begins_lane(const program_spec *s, int micro);
 bool spec_ends_lane(const program_spec *s, int micro);
-/* Whether BACKWARD_INPUT adds its gradients to those at rest. Else, where the sum of the lane before may still be there,
- * it leaves them to BACKWARD_WEIGHT. Pure. */
+/* Whether BACKWARD_INPUT adds its gradients to those at rest. Else, where the sum of the lane before may still be
+ * there, it leaves them to BACKWARD_WEIGHT. Pure. */
 bool spec_small_at_rest(const program_spec *s);
 /* The number in the step of a micro-batch of the rank'th of `ranks` ranks that read different samples. They take
  * micro-batches in turn: the first ones of all ranks are the first of the step, for any number of ranks. With
