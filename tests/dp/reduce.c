@@ -209,6 +209,9 @@ static void check_lanes(trine_zero zero, int lane) {
     int each = lane ? lane : LANE_MICROS;
     spec.micros = LANE_MICROS, spec.parallel.exact = true, spec.lane = lane;
     setup(&k, &spec);
+    held_unit *u = state_unit(&k.state, 0);
+    float *shard = state_shard(&k.state, u, 0); /* old values, which the first lane must not add to */
+    for (size_t i = 0; i < state_slice(&k.state, u, 0).count; i++) shard[i] = 5;
     uint64_t before = sent(&k), counted = 0;
     for (int m = 0; m < LANE_MICROS; m++) {
         instr i = program_instr(REDUCE, 0, m);
@@ -221,7 +224,6 @@ static void check_lanes(trine_zero zero, int lane) {
     }
     OK(step_finish_reductions(&k.run));
     assert_true(sent(&k) - before == counted);
-    held_unit *u = state_unit(&k.state, 0);
     flat_part own = state_owned(&k.state, u, 0);
     const float *g = state_grad(&k.state, u, 0, own);
     for (size_t i = 0; i < own.count && own.begin + i < COUNT; i++) {
