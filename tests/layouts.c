@@ -126,6 +126,12 @@ static layout_run exact_anchor_of(layout_run r) {
     return r;
 }
 
+/* One rank without the mode. */
+static layout_run plain_of(layout_run r) {
+    r.exact = EXACT_OFF;
+    return exact_anchor_of(r);
+}
+
 static layout_run serial_of(layout_run r) {
     r = anchor_of(r);
     r.micros *= r.layout.dp;
@@ -149,7 +155,7 @@ void layout_add(layout_run row) {
     assert_true(entry_count < LAYOUT_ROWS);
     entry e = {.run = job_for(row)};
     e.anchor = job_for(row.exact ? exact_anchor_of(row) : anchor_of(row));
-    e.serial = row.exact ? e.anchor : job_for(serial_of(row));
+    e.serial = row.exact ? job_for(plain_of(row)) : job_for(serial_of(row));
     entries[entry_count++] = e;
 }
 
@@ -188,10 +194,12 @@ static const char *split_text(const layout_run *r) {
     return text;
 }
 
-/* The first step's scale is too large, and so is that after each second step without an overflow. */
+/* The first step's scale is too large, and so are later ones: it is doubled after two steps without an overflow. A
+ * token's gradient is divided by the tokens of a step. */
 static void set_overflows(trine_config *c) {
+    int all = c->global_batch_size * c->model.seq_length;
     c->precision.loss_scale = 0;
-    c->precision.initial_loss_scale = 1 << 19;
+    c->precision.initial_loss_scale = ldexp(1, ilogb(all) + 15);
     c->precision.loss_scale_window = 2;
     c->precision.hysteresis = 1;
 }
@@ -456,6 +464,12 @@ static bool overflowed(const entry *e) {
     return false;
 }
 
+/* The first step of exact rows in fp32, where the layout adds in another order than one rank, is near to it. */
+static bool near_plain(const entry *e) {
+    if (jobs[e->run].run.type != LAYOUT_FP32) return true;
+    return near_in(e, 0, 1, WITH_TP);
+}
+
 static int differed, plain_rows;
 
 static bool holds(const entry *e) {
@@ -465,7 +479,7 @@ static bool holds(const entry *e) {
         differed += differs(e);
         return true;
     }
-    bool bits = same_bits(e), other = exact ? overflowed(e) : near(e);
+    bool bits = same_bits(e), other = exact ? overflowed(e) && near_plain(e) : near(e);
     return bits && other;
 }
 
