@@ -107,6 +107,19 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
                                         {.number = flops_again(c)}});
 }
 
+static bool has_exact_threads(bool bf16) {
+    const device_config config = {.kind = DEVICE_CPU,
+                                  .threads = 1,
+                                  .compute = bf16 ? TRINE_BF16 : TRINE_F32,
+                                  .exact_threads = true};
+    device *d;
+    if (device_open_with(&d, &config) != TRINE_OK) return false;
+    trine_status status = device_prepare_linear(d, false, 64, 64, 64);
+    device_close(&d);
+    status_clear();
+    return status == TRINE_OK;
+}
+
 /* The reason why the setting cannot be measured here; NULL if it can. */
 static const char *obstacle(const bench *b, const setting *v) {
     bench_options one;
@@ -114,6 +127,8 @@ static const char *obstacle(const bench *b, const setting *v) {
     bool half = v->bf16 || v->base_bf16;
     if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one))
         return "no bf16 on this processor";
+    if (v->exact_threads && !has_exact_threads(v->bf16))
+        return "oneDNN has no brgemm on this processor";
     return NULL;
 }
 

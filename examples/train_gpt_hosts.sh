@@ -14,9 +14,9 @@
 # the run answer: a wrong option, a full disk. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are for the run: it saves and exits
 # with status 75, and this script too. A second one (not SIGUSR1) ends it at once.
 #
-# HOSTS: Open MPI's host file: lines "node1 slots=4". LAUNCH: mpirun and its options; -np, --hostfile or --host are
-# added. PROBE: what says whether the host behind it answers; by default LAUNCH runs `true` there within a minute.
-# WATCH_SECONDS: between two questions to missing hosts (60).
+# HOSTS: Open MPI's host file: lines "node1 slots=4" (without slots: one). LAUNCH: mpirun and its options; -np,
+# --hostfile or --host are added. PROBE: what says whether the host behind it answers; by default LAUNCH runs `true`
+# there within a minute. WATCH_SECONDS: between two questions to missing hosts (60).
 set -u
 
 hosts=${HOSTS:?is the host file}

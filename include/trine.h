@@ -151,8 +151,9 @@ typedef struct {
                              CUDA-aware */
     bool one_queue;       /* run the programs made for NCCL, with one in-order queue per device and
                              message groups; any transport runs them, to the same bits */
-    bool exact;           /* sums over dp and tp in an order that the layout does not change: equal bits on every layout
-                             with dp dividing exact_dp and exact_tp / tp a power of two, or tp 1 (docs/numbers.md) */
+    bool exact;           /* sums over dp and tp in an order that the layout does not change: equal bits on every
+                             layout with dp dividing exact_dp and exact_tp / tp a power of two, or tp 1
+                             (docs/numbers.md) */
     int exact_dp;         /* D: sums over dp are those of so many ranks. dp divides it, and it divides the step's
                              micro-batches, global / micro; 0: as many */
     int exact_tp;         /* T: the same for tp; 0: tp */

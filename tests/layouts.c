@@ -50,8 +50,9 @@ enum { FEW_STEPS = 4 };
 typedef struct {
     training_result steps;
     double validation[2];
-    double scale[TRAINING_STEPS]; /* of exact runs, as all below; as many are 0 as steps are left out */
-    uint64_t skips, moments;      /* skips: a bit for each step */
+    double scale
+        [TRAINING_STEPS];    /* of exact runs, as all below; as many are 0 as steps are left out */
+    uint64_t skips, moments; /* skips: a bit for each step */
 } result;
 
 typedef struct {
@@ -286,17 +287,17 @@ static const char *describe(const layout_run *r) {
 #undef RECOMPUTE_TEXT
             "keep"};
     const char *split = split_text(r);
-    snprintf(
-        text, sizeof text,
-        "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
-        "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, nccl %d, D %d, T %d",
-        families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
-        schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
-        r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
-        r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
-        r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
-        r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch], r->nccl,
-        r->lanes, r->parts);
+    snprintf(text, sizeof text,
+             "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
+             "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, "
+             "nccl %d, D %d, T %d",
+             families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
+             schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
+             r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
+             r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
+             r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
+             r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch],
+             r->nccl, r->lanes, r->parts);
     return text;
 }
 
@@ -458,7 +459,8 @@ static bool overflowed(const entry *e) {
     int skipped = 0;
     for (int i = 0; i < steps; i++) skipped += (int)(x->skips >> i & 1);
     if (jobs[e->run].run.type != LAYOUT_FP16_REF || (skipped && skipped < steps)) return true;
-    print_message("# %s: %d of %d steps are skipped\n", describe(&jobs[e->run].run), skipped, steps);
+    print_message("# %s: %d of %d steps are skipped\n", describe(&jobs[e->run].run), skipped,
+                  steps);
     return false;
 }
 

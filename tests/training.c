@@ -169,11 +169,9 @@ enum { PARAMETER, MASTER, MOMENT1, MOMENT2, PLACES };
  * of the rank that would have them. Element by element, whoever has them: dp moves no place. */
 static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r, int what) {
     uint64_t part = (uint64_t)flat_part_of(&u->layout, r);
-    uint64_t shard =
-        (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
+    uint64_t shard = (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
     uint64_t kind = (uint64_t)(flat_kind(&u->layout, r) * PLACES + what);
-    return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) +
-           state_slice(&t->held, u, r).begin;
+    return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) + state_slice(&t->held, u, r).begin;
 }
 
 /* The hash of this dp rank's slice of a range; with 16-bit parameters also of the master's. */
@@ -183,17 +181,17 @@ static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     uint64_t sum = values_hash(t, place_of(t, u, r, PARAMETER), state_param(h, u, r, slice),
                                slice.count, state_param_bytes(h));
     if (!state_has_master(h) || state_borrowed(u, r)) return sum;
-    return sum + values_hash(t, place_of(t, u, r, MASTER), state_master(h, u, r, slice),
-                             slice.count, 4);
+    return sum +
+           values_hash(t, place_of(t, u, r, MASTER), state_master(h, u, r, slice), slice.count, 4);
 }
 
 static uint64_t moments_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);
-    return values_hash(t, place_of(t, u, r, MOMENT1), state_moment(h, u, r, 1, slice),
-                       slice.count, 4) +
-           values_hash(t, place_of(t, u, r, MOMENT2), state_moment(h, u, r, 2, slice),
-                       slice.count, 4);
+    return values_hash(t, place_of(t, u, r, MOMENT1), state_moment(h, u, r, 1, slice), slice.count,
+                       4) +
+           values_hash(t, place_of(t, u, r, MOMENT2), state_moment(h, u, r, 2, slice), slice.count,
+                       4);
 }
 
 /* Over all ranks. A tied matrix counts with the embedding. */

@@ -37,8 +37,8 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     const char *config; /* settings_print */
-    const char *exact;  /* what the bits of a run with parallel.exact depend on, beside its inputs: a line of fewer than
-                           MANIFEST_EXACT bytes; NULL: it has no such promise */
+    const char *exact;  /* what the bits of a run with parallel.exact depend on, beside its inputs: a line of fewer
+                           than MANIFEST_EXACT bytes; "" or NULL: it has no such promise */
     const tokenizer_files *carried; /* rank 0: the tokenizer's files; NULL: none */
     uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
     const hf_tokens *tokens; /* rank 0: that begin and end its texts; NULL: unknown */

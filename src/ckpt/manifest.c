@@ -121,8 +121,8 @@ static char *print_body(const manifest *m, cJSON *config) {
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               json_add_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it takes ownership */
-    ok = ok && json_exact(config) && put_exact(root, m) && put_data(root, &m->data) && put_tokenizer(root, m) &&
-         put_files(root, m, false);
+    ok = ok && json_exact(config) && put_exact(root, m) && put_data(root, &m->data) &&
+         put_tokenizer(root, m) && put_files(root, m, false);
     char *body = ok ? json_print(root, true) : NULL;
     cJSON_Delete(root);
     return body;

@@ -73,8 +73,8 @@ typedef struct {
     int tp_parts; /* of this rank; 0: 1 */
 } flat_unit;
 
-/* The ranges of a rank, and one of them: those that are the same range of its parts follow each other. flat_kind: which
- * of unit->ranges it is; flat_part_of: of which part it is. Pure. */
+/* The ranges of a rank, and one of them: those that are the same range of its parts follow each other. flat_kind:
+ * which of unit->ranges it is; flat_part_of: of which part it is. Pure. */
 int flat_parts(const flat_unit *unit);
 int flat_ranges(const flat_unit *unit);
 int flat_kind(const flat_unit *unit, int r);

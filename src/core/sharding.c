@@ -3,9 +3,12 @@
 #include "base/status.h"
 
 /* Parameters, gradients, optimizer; accumulated in a full buffer; a shard beside it; when parameters are gathered. */
-#define ZERO_0(apart)       {REPLICATE, REPLICATE, REPLICATE, true, apart, GATHER_NEVER}
-#define ZERO_1(full, apart) {REPLICATE, SHARD, SHARD, full, apart, GATHER_AFTER_UPDATE}
-#define ZERO_3(full, apart) {SHARD, SHARD, SHARD, full, apart, GATHER_BEFORE_USE}
+#define ZERO_0(apart)                                                                              \
+    { REPLICATE, REPLICATE, REPLICATE, true, apart, GATHER_NEVER }
+#define ZERO_1(full, apart)                                                                        \
+    { REPLICATE, SHARD, SHARD, full, apart, GATHER_AFTER_UPDATE }
+#define ZERO_3(full, apart)                                                                        \
+    { SHARD, SHARD, SHARD, full, apart, GATHER_BEFORE_USE }
 
 const zero_row *zero_stage(trine_zero zero, zero_lanes lanes) {
     static const zero_row table[][LANES] = {

@@ -21,8 +21,8 @@
  * (the fp32 master weights of 16-bit types have the optimizer's placement; with fp32 there are none).
  *
  * With parallel.exact the lanes say when gradients are reduced, in every stage: one lane as ZeRO-1 does; lanes of one
- * micro-batch as ZeRO-2 does; others accumulate in a full buffer, beside which the shard lies (4/d bytes more). ZeRO-0
- * has the full buffer in any case, and gathers the sum there at the end. */
+ * micro-batch as ZeRO-2 does; others accumulate in a full buffer, beside which the shard lies (4/d bytes more).
+ * ZeRO-0 has the full buffer in any case, and gathers the sum there at the end. */
 #ifndef TRINE_CORE_SHARDING_H
 #define TRINE_CORE_SHARDING_H
 

@@ -67,10 +67,10 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
     if (spec_zero(s->p->spec)->full_grads) {
         int each = spec_lane_micros(s->p->spec), micros = (unit->reduces + 1) * each;
         TRY(check_no_reduce(s, i));
-        REQUIRE(micros <= s->p->spec->micros, "unit %d is reduced %d times, once too often", i->unit,
-                unit->reduces + 1);
+        REQUIRE(micros <= s->p->spec->micros, "unit %d is reduced %d times, once too often",
+                i->unit, unit->reduces + 1);
         REQUIRE(unit->weights == micros && i->micro == unit->weights - 1,
-                "%d of %d micro-batches are added; ZeRO-%d has one REDUCE u%d m%d, after the last",
+                "%d of %d micro-batches are added; with ZeRO-%d REDUCE u%d m%d comes after the last",
                 unit->weights, micros, (int)s->p->spec->parallel.zero, i->unit, micros - 1);
     } else {
         REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d reduces from a reduce buffer",
@@ -216,7 +216,8 @@ static uint64_t onto_bytes(const rank_state *s, const flat_range *range, bool al
     trine_group over = axes_group(range->sharded), others = axes_group(replicated(range));
     size_t slice = range->count / (size_t)axes_size(s->config.layout, range->sharded);
     uint64_t sum = state_bytes(s, over, TRINE_TALLY_REDUCE_SCATTER, range->count, type);
-    if (last && replicated(range)) sum += state_bytes(s, others, TRINE_TALLY_ALL_REDUCE, slice, type);
+    if (last && replicated(range))
+        sum += state_bytes(s, others, TRINE_TALLY_ALL_REDUCE, slice, type);
     if (last && all) sum += state_bytes(s, over, TRINE_TALLY_ALL_GATHER, range->count, type);
     return sum;
 }

@@ -39,8 +39,8 @@ double gpt_parameters(const trine_model *m);
 
 /* Checks the rules of trine_model.h. Errors: TRINE_EINVAL. Pure. */
 trine_status gpt_check_family(const trine_model *m);
-/* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL with the option that
- * says how many. Pure. */
+/* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL with the option
+ * that says how many. Pure. */
 trine_status gpt_check_tp(const trine_model *m, const char *option, int tp);
 /* Prints the lists with the shapes, tensors and communication of one tp rank. Errors: TRINE_EINVAL. Not collective.
  */

@@ -301,7 +301,8 @@ static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, sma
         const list_layer *layer = &l->layers[n];
         for (int i = 0; !list_splits(layer) && i < layer->kind->tensor_count; i++) {
             param *p = &u->params[layer->tensor + i];
-            size_t count = list_small(&layer->kind->tensors[i], s), element = state_grad_bytes(r->state);
+            size_t count = list_small(&layer->kind->tensors[i], s),
+                   element = state_grad_bytes(r->state);
             if (use == BIND_SMALL) p->dw = at, p->dw_part = count;
             for (int part = 0; part < gpt_parts(s); part++, at += count * element) {
                 char *rest = (char *)p->dw + (size_t)part * p->dw_part * element;

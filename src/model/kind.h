@@ -9,7 +9,8 @@
 #include "model/warm.h"
 #include "state/state.h"
 
-/* Shape of a value: in the residual stream (R, C), or inside a tp region (N, width / tp), for each part of this rank. */
+/* Shape of a value: in the residual stream (R, C), or inside a tp region (N, width / tp), for each part of this
+ * rank. */
 typedef enum { SHAPE_NONE, SHAPE_STREAM, SHAPE_INSIDE } value_shape;
 
 /* How a value that is not kept is recomputed for the backward pass. */
@@ -91,9 +92,9 @@ typedef struct {
 const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, dropout_args *out);
 const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *row, int part, dropout_args *out);
 
-/* Rows [at, at + n) of this rank's rows of the stream, and the part of this rank that computes the gradients of norms and
- * positions from them; -1: they are another rank's. run_share walks over all of a rank's rows: *share is {0} before
- * the first; false: there are no more. Pure. */
+/* Rows [at, at + n) of this rank's rows of the stream, and the part of this rank that computes the gradients of norms
+ * and positions from them; -1: they are another rank's. run_share walks over all of a rank's rows: *share is {0}
+ * before the first; false: there are no more. Pure. */
 typedef struct {
     size_t at, n;
     int part;
@@ -124,8 +125,8 @@ static inline size_t call_rows(const layer_call *c) {
 static inline void *call_row(const layer_call *c, const void *values, size_t at, size_t columns) {
     return (char *)values + at * columns * trine_dtype_bytes(c->r->dev->compute);
 }
-/* The gradient of tensor n for the part that has the rows: its own; of another rank's rows nobody reads it, and it goes
- * to the workspace (gpt_discard). */
+/* The gradient of tensor n for the part that has the rows: its own; of another rank's rows nobody reads it, and it
+ * goes to the workspace (gpt_discard). */
 void *call_small(const layer_call *c, int n, int part);
 grad_mode call_small_mode(const layer_call *c, int n, int part);
 /* Bytes of workspace for the gradients of other ranks' rows, of tensors (C): 0 where a rank has its parts' rows only.

@@ -29,8 +29,8 @@ static trine_status forward(const layer_call *c) {
     for (int p = 0; p < gpt_parts(s); p++) {
         head_part h = part_of(c, NULL, p);
         const dropout_args *drop = run_dropout_of_heads(r, c->row, p, &h.args);
-        TRY(r->dev->ops->attention_forward(r->dev, h.y, h.lse, h.qkv, r->workspace, drop, s->B, s->T,
-                                           gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s)));
+        TRY(r->dev->ops->attention_forward(r->dev, h.y, h.lse, h.qkv, r->workspace, drop, s->B,
+                                           s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s)));
     }
     return TRINE_OK;
 }

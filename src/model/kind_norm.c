@@ -14,10 +14,11 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     size_t C = c->width;
     for (row_share rows = {0}; run_next_share(r, &rows);) {
         void *dgain = call_small(c, 0, rows.part), *dbias = call_small(c, 1, rows.part);
-        TRY(r->dev->ops->norm_backward(
-            r->dev, call_row(c, g->in[0], rows.at, C), dgain, dbias, call_row(c, g->out, rows.at, C),
-            c->params[0].w, call_row(c, c->in[0], rows.at, C), (float *)c->aux + 2 * rows.at, rows.n,
-            C, g->mode[0], call_small_mode(c, 0, rows.part)));
+        TRY(r->dev->ops->norm_backward(r->dev, call_row(c, g->in[0], rows.at, C), dgain, dbias,
+                                       call_row(c, g->out, rows.at, C), c->params[0].w,
+                                       call_row(c, c->in[0], rows.at, C),
+                                       (float *)c->aux + 2 * rows.at, rows.n, C, g->mode[0],
+                                       call_small_mode(c, 0, rows.part)));
     }
     return TRINE_OK;
 }

@@ -22,10 +22,9 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     if (drop) TRY(r->dev->ops->dropout(r->dev, g->out, g->out, drop, r->own.count, c->width));
     for (row_share rows = {0}; run_next_share(r, &rows);)
         if (rows.part >= 0)
-            TRY(r->dev->ops->position_backward(r->dev, tp_dw(r->tp, table, rows.part),
-                                               call_row(c, g->out, rows.at, c->width),
-                                               r->own.first + rows.at, rows.n, r->shape->T, c->width,
-                                               table->mode));
+            TRY(r->dev->ops->position_backward(
+                r->dev, tp_dw(r->tp, table, rows.part), call_row(c, g->out, rows.at, c->width),
+                r->own.first + rows.at, rows.n, r->shape->T, c->width, table->mode));
     return TRINE_OK;
 }
 

@@ -9,7 +9,8 @@ static trine_status forward(const layer_call *c) {
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
-    return r->dev->ops->swiglu_backward(r->dev, g->in[0], g->out, c->in[0], call_rows(c), call_columns(c));
+    return r->dev->ops->swiglu_backward(r->dev, g->in[0], g->out, c->in[0], call_rows(c),
+                                        call_columns(c));
 }
 
 static size_t width(const gpt_shape *s, const trine_layer *row, size_t width_in) {

@@ -12,7 +12,7 @@ typedef struct {
 /* `peers`: other tp ranks read the memory, in place where they can. */
 static void *take_bytes(const taker *t, size_t bytes, bool peers) {
     return peers && gpt_tp_ranks(t->s) > 1 ? arena_take_shared(t->arena, t->kind, bytes)
-                                 : arena_take(t->arena, t->kind, bytes);
+                                           : arena_take(t->arena, t->kind, bytes);
 }
 
 static void *take(const taker *t, size_t count, bool peers) {

@@ -271,8 +271,7 @@ static trine_status read_digits(step_run *r) {
         }
     }
     if (own->digits_read == own->digits) return TRINE_OK;
-    return device_read(r->dev, own->digits_read, own->digits,
-                       SQUARES_DIGITS * sizeof *own->digits);
+    return device_read(r->dev, own->digits_read, own->digits, SQUARES_DIGITS * sizeof *own->digits);
 }
 
 /* Whether this rank's losses count: of ranks that read the same samples only the first does. */

@@ -150,7 +150,8 @@ static size_t gather_count(const rank_state *h, int unit) {
         const held_unit *u = &h->units[n];
         if (spec_gather_unit(h->config.spec, u->unit) != unit) continue;
         for (int r = 0; r < u->layout.range_count; r++)
-            if (!u->borrowed[r]) count += u->layout.ranges[r].count * (size_t)flat_parts(&u->layout);
+            if (!u->borrowed[r])
+                count += u->layout.ranges[r].count * (size_t)flat_parts(&u->layout);
     }
     return count;
 }
@@ -193,7 +194,8 @@ static void take_gradients(rank_state *h, arena *a, held_unit *u, int n) {
     size_t element = state_grad_bytes(h), apart = zero->apart ? share(h, range, SHARD) : 0;
     size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
     /* Accumulated gradients are summed in place, or read by peers; those of a tied matrix are sent, too. */
-    taker take = zero->full_grads ? shared_if(is_summed(h, range) || sent) : take_sum(h, range, sent);
+    taker take =
+        zero->full_grads ? shared_if(is_summed(h, range) || sent) : take_sum(h, range, sent);
     u->grads[n] = take(a, MEM_GRADS, parts_bytes(u, grads, element));
     u->sums[n] = take_sum(h, range, sent)(a, MEM_GRADS, parts_bytes(u, apart, element));
 }

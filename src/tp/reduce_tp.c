@@ -76,13 +76,15 @@ typedef struct {
     size_t stride;
 } addends;
 
-static trine_status sum_chunk(step_run *r, const addends *a, size_t at, size_t count, trine_group over) {
+static trine_status sum_chunk(step_run *r, const addends *a, size_t at, size_t count,
+                              trine_group over) {
     rank_state *s = r->state;
     size_t element = state_grad_bytes(s);
     char *from = a->at + at * element, *rows = s->own[REDUCE_TP];
     bool exact = r->program->spec->parallel.exact;
     if (a->parts > 1)
-        TRY(r->dev->ops->sum_parts(r->dev, rows, true, from, true, (size_t)a->parts, a->stride, count));
+        TRY(r->dev->ops->sum_parts(r->dev, rows, true, from, true, (size_t)a->parts, a->stride,
+                                   count));
     else
         device_copy(r->dev, rows, from, count * element);
     TRY(trine_all_reduce(step_group(r, over), rows, rows, count, r->dev->grads,
@@ -100,7 +102,8 @@ static trine_status sum_over_tp(step_run *r, const held_unit *u, int n, const fl
     for (int p = 0; p < flat_parts(&u->layout); p += each) {
         addends a = {state_grad(s, u, n + p, part), each, 0};
         if (each > 1)
-            a.stride = (size_t)((char *)state_grad(s, u, n + p + 1, part) - a.at) / state_grad_bytes(s);
+            a.stride =
+                (size_t)((char *)state_grad(s, u, n + p + 1, part) - a.at) / state_grad_bytes(s);
         for (size_t at = 0; at < part.count; at += CHUNK)
             TRY(sum_chunk(r, &a, at, part.count - at < CHUNK ? part.count - at : CHUNK,
                           group_of(run)));

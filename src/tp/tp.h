@@ -17,10 +17,10 @@
  * layers are given unsharded sizes. Modules above this one do not use the group. A group of one rank
  * costs nothing: its collectives are those of the transport "self".
  *
- * With parallel.exact a rank of a smaller tp group computes what ranks of a larger one do, P parts one after the other:
- * products, and sums of their results by a tree whose shape the layout does not change. Below, tp is the number of
- * parts over all ranks (tp_size). What lies inside a region, and each parameter, is P blocks, a part each; x (N, I/tp)
- * stands for (P, N, I/tp). In 16 bits an addend is rounded once, and sums are fp32 up to the tree's root.
+ * With parallel.exact a rank of a smaller tp group computes what ranks of a larger one do, P parts one after the
+ * other: products, and sums of their results by a tree whose shape the layout does not change. Below, tp is the
+ * number of parts over all ranks (tp_size). What lies inside a region, and each parameter, is P blocks, a part each;
+ * x (N, I/tp) stands for (P, N, I/tp). In 16 bits an addend is rounded once, and sums are fp32 up to the tree's root.
  *
  * Invariant: a SPLIT_NONE tensor has bit-identical gradients on every tp rank, or is marked `tp_partial`
  * (core/flat.h): its gradient is computed from this rank's rows and is an addend. Activations have
@@ -142,8 +142,8 @@ trine_status tp_logits_forward(const tp_region *r, void *logits, const param *ta
 /* all (tp, N, Vp/tp) = the ranks' logits (N, Vp/tp), in rank order; in a group of one rank `all` may be
  * `logits`. Collective over: tp. */
 trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N, size_t V);
-/* For rows [at, at + N) of x (R, C), which tp_gather has brought: their gradient becomes this rank's addend of the sum
- * over ranks (tp_sum_ranks); the gradient of table (+)=. Not collective. */
+/* For rows [at, at + N) of x (R, C), which tp_gather has brought: their gradient becomes this rank's addend of the
+ * sum over ranks (tp_sum_ranks); the gradient of table (+)=. Not collective. */
 trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const param *table,
                                 const void *dlogits, size_t N, size_t C, size_t V);
 

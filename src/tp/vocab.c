@@ -94,7 +94,8 @@ static trine_status combine(const tp_region *r, const tp_xent *x, size_t N) {
     TRY(largest(r, x, N));
     TRY(trine_all_reduce(r->comm, x->max, own, N, TRINE_F32, TRINE_MAX));
     for (int p = 0; p < parts; p++)
-        TRY(d->ops->xent_rescale(d, x->sums + (size_t)p * 2 * N, x->own + (size_t)p * N, x->max, N));
+        TRY(d->ops->xent_rescale(d, x->sums + (size_t)p * 2 * N, x->own + (size_t)p * N, x->max,
+                                 N));
     if (parts > 1)
         TRY(d->ops->sum_parts(d, x->sums, true, x->sums, true, (size_t)parts, 2 * N, 2 * N));
     TRY(trine_all_reduce(r->comm, x->sums, x->sums, N * 2, TRINE_F32,

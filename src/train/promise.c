@@ -38,7 +38,6 @@ void promise_report(const trine_trainer *t, const char *saved, FILE *out) {
         fputs("  --exact: the layout changes no bit\n", out);
         return;
     }
-    fprintf(out,
-            "  --exact: equal bits end here; %s in the checkpoint, %s now\n", *saved ? saved : "off",
-            *now ? now : "off");
+    fprintf(out, "  --exact: equal bits end here; %s in the checkpoint, %s now\n",
+            *saved ? saved : "off", *now ? now : "off");
 }

@@ -65,9 +65,11 @@ static void test_micro_batches_are_in_order(void **state) {
     assert_int_equal(sample_of(4, 4, 2, 0, 1, 3, 2), 30);
     for (int m = 0; m < 4; m++)
         for (int b = 0; b < 4; b++)
-            assert_int_equal(sample_of(4, 2, 2, 0, m % 2, m / 2, b), sample_of(4, 4, 1, 0, 0, m, b));
+            assert_int_equal(sample_of(4, 2, 2, 0, m % 2, m / 2, b),
+                             sample_of(4, 4, 1, 0, 0, m, b));
     /* Large batches of many ranks. */
-    assert_true(sample_of(1024, 4096, 4096, 0, 4095, 4095, 1023) == (uint64_t)1024 * 4096 * 4096 - 1);
+    assert_true(sample_of(1024, 4096, 4096, 0, 4095, 4095, 1023) ==
+                (uint64_t)1024 * 4096 * 4096 - 1);
 }
 
 /* Lane l of D has the micro-batches l, l + D, l + 2 D ... in this order, on whichever rank. */
@@ -80,7 +82,8 @@ static void test_lanes_have_the_same_micro_batches(void **state) {
             for (int l = 0; l < D; l++)
                 for (int j = 0; j < K / D; j++)
                     assert_int_equal(
-                        sample_of(1, K / dp, dp, K / D, l % dp, l / dp * (K / D) + j, 0), j * D + l);
+                        sample_of(1, K / dp, dp, K / D, l % dp, l / dp * (K / D) + j, 0),
+                        j * D + l);
         }
 }
 

@@ -41,7 +41,8 @@ enum {
     EXACT_COLUMNS
 };
 
-static const int sizes[EXACT_OPTIONS] = {LAYOUTS, 4, ORDERS, 4, 2, RECOMPUTE_CHOICES, 2, 4, 4, 4, 2, 2, 3, 2, 2, 3, 3, 2};
+static const int sizes[EXACT_OPTIONS] = {
+    LAYOUTS, 4, ORDERS, 4, 2, RECOMPUTE_CHOICES, 2, 4, 4, 4, 2, 2, 3, 2, 2, 3, 3, 2};
 static const int types[] = {LAYOUT_FP32, LAYOUT_BF16_REF, LAYOUT_BF16_CPU, LAYOUT_FP16_REF};
 
 /* D for K micro-batches: K, K/2, dp, and the next that dp divides. */
@@ -65,29 +66,30 @@ static layout_run row_of(const int *v) {
     trine_layout l = option_layouts[v[LAYOUT]];
     int T = parts_of(v[PARTS], l.tp), K = T % 3 || 12 % l.dp ? 24 : 12;
     if (12 % l.dp && T % 3 == 0) T = 4;
-    return layout_row((layout_run){.layout = l,
-                                   .zero = v[ZERO],
-                                   .schedule = option_orders[v[ORDER]].schedule,
-                                   .virtual = option_chunks(v[ORDER], l.pp, false),
-                                   .type = types[v[TYPE]],
-                                   .sequence_parallel = v[SEQUENCE_PARALLEL],
-                                   .recompute = v[RECOMPUTE],
-                                   .dropout = v[DROPOUT],
-                                   .untied = v[UNTIED_HEAD],
-                                   .split_backward = v[SPLIT_BACKWARD],
-                                   .micros = K / l.dp,
-                                   .size = v[BATCH] || T % 3 == 0 ? 3 : 1,
-                                   .chunk = v[BATCH] == 2 ? 5 : 0,
-                                   .layers = 14,
-                                   .family = v[FAMILY],
-                                   .one_queue = v[QUEUE],
-                                   .transport = v[TRANSPORT] ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO,
-                                   .nodes = v[NODES] ? v[NODES] + 1 : 0,
-                                   .buffers = option_buffers[v[BUFFERS]],
-                                   .eval = v[EVAL],
-                                   .exact = EXACT_ON,
-                                   .lanes = lanes_of(v[LANES_OF_STEP], K, l.dp),
-                                   .parts = T});
+    return layout_row(
+        (layout_run){.layout = l,
+                     .zero = v[ZERO],
+                     .schedule = option_orders[v[ORDER]].schedule,
+                     .virtual = option_chunks(v[ORDER], l.pp, false),
+                     .type = types[v[TYPE]],
+                     .sequence_parallel = v[SEQUENCE_PARALLEL],
+                     .recompute = v[RECOMPUTE],
+                     .dropout = v[DROPOUT],
+                     .untied = v[UNTIED_HEAD],
+                     .split_backward = v[SPLIT_BACKWARD],
+                     .micros = K / l.dp,
+                     .size = v[BATCH] || T % 3 == 0 ? 3 : 1,
+                     .chunk = v[BATCH] == 2 ? 5 : 0,
+                     .layers = 14,
+                     .family = v[FAMILY],
+                     .one_queue = v[QUEUE],
+                     .transport = v[TRANSPORT] ? TRINE_TRANSPORT_MPI : TRINE_TRANSPORT_AUTO,
+                     .nodes = v[NODES] ? v[NODES] + 1 : 0,
+                     .buffers = option_buffers[v[BUFFERS]],
+                     .eval = v[EVAL],
+                     .exact = EXACT_ON,
+                     .lanes = lanes_of(v[LANES_OF_STEP], K, l.dp),
+                     .parts = T});
 }
 
 /* The same layout without the mode. */
@@ -120,8 +122,7 @@ static void make_columns(void) {
     }
     for (int n = 0; n < ORDERS; n++) column_values[3][n] = option_orders[n].schedule;
     for (int i = 0; i < EXACT_OPTIONS; i++) columns[i] = (cover_column){i, sizes[i], NULL};
-    for (int i = 0; i < 4; i++)
-        columns[DP + i] = (cover_column){of[i], count[i], column_values[i]};
+    for (int i = 0; i < 4; i++) columns[DP + i] = (cover_column){of[i], count[i], column_values[i]};
 }
 
 /* Triples have a layout's dimensions, one at a time, and an order's schedule. */
@@ -131,10 +132,12 @@ static int make_demands(void) {
         for (int b = a + 1; b < EXACT_OPTIONS; b++) {
             if (a != LAYOUT || b != ORDER) demands[n++] = (cover_demand){2, {a, b}};
             for (int c = b + 1; a > LAYOUT && c < MAIN; c++)
-                demands[n++] = (cover_demand){3, {a == ORDER ? SCHEDULE : a, b == ORDER ? SCHEDULE : b, c}};
+                demands[n++] =
+                    (cover_demand){3, {a == ORDER ? SCHEDULE : a, b == ORDER ? SCHEDULE : b, c}};
             for (int c = b + 1; a == LAYOUT && c < MAIN; c++)
                 for (int dim = DP; dim <= PP; dim++)
-                    demands[n++] = (cover_demand){3, {dim, b == ORDER ? SCHEDULE : b, c == ORDER ? SCHEDULE : c}};
+                    demands[n++] = (cover_demand){
+                        3, {dim, b == ORDER ? SCHEDULE : b, c == ORDER ? SCHEDULE : c}};
         }
     assert_true(n <= COVER_DEMANDS);
     return n;
@@ -178,30 +181,118 @@ static int add_plain_array(void) {
 
 static const layout_run few[] = {
     /* K 8, D 8, T 4. */
-    {.layout = L(2, 2, 2), .zero = 1, .schedule = TRINE_INTERLEAVED, .virtual = 2, .dropout = 1,
-     .sequence_parallel = 1, .micros = 4, .size = 1, .buffers = 2, .eval = 1, .lanes = 8, .parts = 4},
-    {.layout = L(4, 1, 2), .zero = 3, .schedule = TRINE_1F1B, .virtual = 1, .dropout = 1,
-     .recompute = TRINE_RECOMPUTE_FULL, .micros = 2, .size = 1, .buffers = 1, .lanes = 8, .parts = 4},
+    {.layout = L(2, 2, 2),
+     .zero = 1,
+     .schedule = TRINE_INTERLEAVED,
+     .virtual = 2,
+     .dropout = 1,
+     .sequence_parallel = 1,
+     .micros = 4,
+     .size = 1,
+     .buffers = 2,
+     .eval = 1,
+     .lanes = 8,
+     .parts = 4},
+    {.layout = L(4, 1, 2),
+     .zero = 3,
+     .schedule = TRINE_1F1B,
+     .virtual = 1,
+     .dropout = 1,
+     .recompute = TRINE_RECOMPUTE_FULL,
+     .micros = 2,
+     .size = 1,
+     .buffers = 1,
+     .lanes = 8,
+     .parts = 4},
     /* K 8, D 4, T 4: two lanes of two micro-batches. */
-    {.layout = L(2, 4, 1), .zero = 2, .schedule = TRINE_GPIPE, .virtual = 1, .untied = 1, .family = 1,
-     .micros = 4, .size = 1, .chunk = 5, .buffers = 2, .one_queue = 1, .lanes = 4, .parts = 4},
+    {.layout = L(2, 4, 1),
+     .zero = 2,
+     .schedule = TRINE_GPIPE,
+     .virtual = 1,
+     .untied = 1,
+     .family = 1,
+     .micros = 4,
+     .size = 1,
+     .chunk = 5,
+     .buffers = 2,
+     .one_queue = 1,
+     .lanes = 4,
+     .parts = 4},
     /* K 6, D 3, T 6. */
-    {.layout = L(1, 3, 2), .zero = 0, .schedule = TRINE_V_HALF, .virtual = 2, .type = LAYOUT_BF16_REF,
-     .sequence_parallel = 1, .family = 2, .micros = 6, .size = 3, .buffers = 2, .lanes = 3, .parts = 6},
-    {.layout = L(3, 1, 1), .zero = 3, .schedule = TRINE_1F1B, .virtual = 1, .type = LAYOUT_BF16_REF,
-     .recompute = TRINE_RECOMPUTE_SELECTIVE, .family = 2, .micros = 2, .size = 3, .buffers = 2, .lanes = 3, .parts = 6},
+    {.layout = L(1, 3, 2),
+     .zero = 0,
+     .schedule = TRINE_V_HALF,
+     .virtual = 2,
+     .type = LAYOUT_BF16_REF,
+     .sequence_parallel = 1,
+     .family = 2,
+     .micros = 6,
+     .size = 3,
+     .buffers = 2,
+     .lanes = 3,
+     .parts = 6},
+    {.layout = L(3, 1, 1),
+     .zero = 3,
+     .schedule = TRINE_1F1B,
+     .virtual = 1,
+     .type = LAYOUT_BF16_REF,
+     .recompute = TRINE_RECOMPUTE_SELECTIVE,
+     .family = 2,
+     .micros = 2,
+     .size = 3,
+     .buffers = 2,
+     .lanes = 3,
+     .parts = 6},
     /* K 4, D 4, T 4. */
-    {.layout = L(2, 1, 4), .zero = 0, .schedule = TRINE_ZB, .virtual = 1, .type = LAYOUT_FP16_REF,
-     .split_backward = 1, .family = 3, .micros = 2, .size = 1, .transport = TRINE_TRANSPORT_MPI, .nodes = 2,
-     .buffers = 2, .eval = 1, .lanes = 4, .parts = 4},
+    {.layout = L(2, 1, 4),
+     .zero = 0,
+     .schedule = TRINE_ZB,
+     .virtual = 1,
+     .type = LAYOUT_FP16_REF,
+     .split_backward = 1,
+     .family = 3,
+     .micros = 2,
+     .size = 1,
+     .transport = TRINE_TRANSPORT_MPI,
+     .nodes = 2,
+     .buffers = 2,
+     .eval = 1,
+     .lanes = 4,
+     .parts = 4},
     /* K 4, D 2, T 2: on the second stage a lane's first gradients come before the sum of the lane before. */
-    {.layout = L(1, 2, 2), .zero = 1, .schedule = TRINE_ZB, .virtual = 1, .sequence_parallel = 1,
-     .family = 3, .micros = 4, .size = 1, .buffers = 2, .lanes = 2, .parts = 2},
+    {.layout = L(1, 2, 2),
+     .zero = 1,
+     .schedule = TRINE_ZB,
+     .virtual = 1,
+     .sequence_parallel = 1,
+     .family = 3,
+     .micros = 4,
+     .size = 1,
+     .buffers = 2,
+     .lanes = 2,
+     .parts = 2},
     /* K 2, D 2, T 8. */
-    {.layout = L(1, 8, 1), .zero = 1, .schedule = TRINE_1F1B, .virtual = 1, .type = LAYOUT_BF16_CPU,
-     .micros = 2, .size = 1, .buffers = 2, .lanes = 2, .parts = 8},
-    {.layout = L(1, 2, 1), .zero = 2, .schedule = TRINE_1F1B, .virtual = 1, .type = LAYOUT_BF16_CPU,
-     .sequence_parallel = 1, .micros = 2, .size = 1, .buffers = 2, .lanes = 2, .parts = 8},
+    {.layout = L(1, 8, 1),
+     .zero = 1,
+     .schedule = TRINE_1F1B,
+     .virtual = 1,
+     .type = LAYOUT_BF16_CPU,
+     .micros = 2,
+     .size = 1,
+     .buffers = 2,
+     .lanes = 2,
+     .parts = 8},
+    {.layout = L(1, 2, 1),
+     .zero = 2,
+     .schedule = TRINE_1F1B,
+     .virtual = 1,
+     .type = LAYOUT_BF16_CPU,
+     .sequence_parallel = 1,
+     .micros = 2,
+     .size = 1,
+     .buffers = 2,
+     .lanes = 2,
+     .parts = 8},
 };
 
 static void add_few(void) {

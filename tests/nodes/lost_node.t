@@ -5,6 +5,7 @@
 # killed and comes back. Its probes are starts of mpirun. Needs root and Open MPI.
 set -uo pipefail
 . tests/lib.sh
+needs awk
 . tests/nodes/nodes.sh
 build=$(realpath "$BUILD")
 mpirun=${MPIRUN:-mpirun}

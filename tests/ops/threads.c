@@ -168,7 +168,7 @@ static void compare_teams(device *const d[TEAMS], types t, sizes s) {
 
 static void products_have_the_same_bits_on_any_number_of_threads(void **state) {
     (void)state;
-    size_t products = number_of("TRINE_PRODUCTS", 30);
+    size_t products = number_of("TRINE_PRODUCTS", 20);
     random_state = number_of("TRINE_SEED", 1);
     for (int p = 0; p < PAIRS; p++) {
         if (!possible(pairs[p].compute)) continue;

@@ -52,6 +52,7 @@ static const row rows[] = {
 static trine_config config_of(const row *r) {
     trine_config c = trine_config_default();
     c.data.data_path = "text.bin";
+    c.model.seq_length = 768; /* exact-tp 6 divides it */
     c.parallel.layout = r->asked;
     c.global_batch_size = r->batch;
     c.parallel.exact = r->exact, c.parallel.exact_dp = r->lanes, c.parallel.exact_tp = r->parts;

@@ -240,7 +240,8 @@ more_again() {
 # range_as_undisturbed: with as many steps on 8 ranks. Near, at this rate, is the rounding of another order of additions.
 range_as_undisturbed() {
     # shellcheck disable=SC2086  # words are meant to be split
-    tools/mpirun.sh -np 8 "$build/train_gpt" $small $range --train-iters "$(steps range)" --log "$dir/eight.jsonl" &&
+    tools/mpirun.sh -np 8 "$build/train_gpt" $small $range --train-iters "$(steps range)" --save "$dir/eight" \
+        --log "$dir/eight.jsonl" &&
         numbers "$dir/range.jsonl" >"$dir/a" && numbers "$dir/eight.jsonl" >"$dir/b" && near "$dir/a" "$dir/b" 1e-5
 }
 

@@ -314,7 +314,7 @@ static size_t bucket_of(const key *k) {
 }
 
 static bool same(const key *a, const key *b) {
-    return a->kind == b->kind && a->biased == b->biased && a->adds == b->adds && a->T == b->T &&
+    return a->kind == b->kind && a->adds == b->adds && a->biased == b->biased && a->T == b->T &&
            a->N == b->N && a->K == b->K && a->dy_step == b->dy_step;
 }
 

@@ -49,12 +49,12 @@
                 number left = load(ADDEND(4 * f, i)) + load(ADDEND(4 * f + 1, i));                 \
                 number right = load(ADDEND(4 * f + 2, i)) + load(ADDEND(4 * f + 3, i));            \
                 number x = left + right;                                                           \
+                bool carried = true;                                                               \
                 _Pragma("unroll") for (int b = 0; b < DEPTH; b++) {                                \
-                    if (!(f >> b & 1)) {                                                           \
-                        tree[b] = x;                                                               \
-                        break;                                                                     \
-                    }                                                                              \
-                    x = tree[b] + x;                                                               \
+                    bool full = f >> b & 1;                                                        \
+                    if (carried && !full) tree[b] = x;                                             \
+                    carried = carried && full;                                                     \
+                    if (carried) x = tree[b] + x;                                                  \
                 }                                                                                  \
             }                                                                                      \
             if (rest > 0) sum = load(ADDEND(4 * fours, i));                                        \

@@ -196,10 +196,10 @@ static void add_half(const job *j, void *to, const rank_order_terms *terms, size
  * the members' src, or in their staging memory. */
 static void add(const job *j, char *to, const char *partial, size_t offset, size_t elements,
                 const uint64_t *staged) {
-    const void **addends = j->comm->world->addends, *before = NULL;
+    const bool continues = j->n->own > 0 || j->onto;
+    const void **addends = j->comm->world->addends, *before = continues ? partial : NULL;
     int k = 0, members = nodes_size(j->n, j->n->own);
     bool widens = rank_order_widens(j->type, j->op);
-    if (j->n->own > 0 || j->onto) before = partial;
     if (before && !widens) addends[k++] = before;
     for (int i = 0; i < members; i++) {
         const char *from = !j->s    ? j->src
