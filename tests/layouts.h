@@ -13,9 +13,9 @@
  *
  **   exact    rows with --exact instead: losses, norms, scales, skipped steps, validation losses, all parameters and, at
  *            the end, moments equal those of one rank with the same order of sums (D, T), model, type and micro-batches,
- *            bit for bit; in fp32 the first step is near to one rank's without --exact. Rows of the same layouts
- *            without --exact, whose losses and norms are compared with one rank's without it, show how often that is
- *            otherwise so
+ *            bit for bit. In runs of few steps the first of rows in fp32 is near to one rank's without --exact. Rows of
+ *            the same layouts without --exact, whose losses and norms are compared with one rank's without it, show how
+ *            often that is otherwise so
  *
  ** All comparisons come at the end, so that a fault shows all rows that it affects. */
 #ifndef TRINE_TESTS_LAYOUTS_H

@@ -210,7 +210,8 @@ static void check_lanes(trine_zero zero, int lane) {
     spec.micros = LANE_MICROS, spec.parallel.exact = true, spec.lane = lane;
     setup(&k, &spec);
     held_unit *u = state_unit(&k.state, 0);
-    float *shard = state_shard(&k.state, u, 0); /* old values, which the first lane must not add to */
+    float *shard =
+        state_shard(&k.state, u, 0); /* old values, which the first lane must not add to */
     for (size_t i = 0; i < state_slice(&k.state, u, 0).count; i++) shard[i] = 5;
     uint64_t before = sent(&k), counted = 0;
     for (int m = 0; m < LANE_MICROS; m++) {

@@ -58,7 +58,8 @@ static cut cut_open(size_t tp, bool sequence) {
     size_t P = T / tp;
     trine_layout l = {.dp = (int)P, .tp = (int)tp, .pp = 1};
     OK(trine_mesh_create(&c.mesh, harness_world, l, 0));
-    c.r = (tp_region){.comm = trine_mesh_group(c.mesh, TRINE_TP), .dev = dev, .tree = true, .parts = (int)P};
+    c.r = (tp_region){
+        .comm = trine_mesh_group(c.mesh, TRINE_TP), .dev = dev, .tree = true, .parts = (int)P};
     if (sequence && tp > 1) c.r.full = memory(N * W * c.element);
     if (P > 1) c.r.addends = memory(P * N * W * c.element);
     if (P > 1 && tp > 1 && dev->compute != TRINE_F32) c.r.wide = memory(N * W * sizeof(float));
@@ -160,7 +161,8 @@ static void run_layers(outcome *o, const cut *c) {
     for (size_t t = 0; t < T; t++) memcpy((char *)b2 + t * W * c->element, one, W * c->element);
     tp_linear column = {param_of(c, w1, own * W), param_of(c, b1, own)};
     tp_linear row = {param_of(c, w2, own * W), param_of(c, b2, W)};
-    void *mine = own_rows(c, x), *dmine = own_rows(c, dy), *y = own_rows(c, dy), *dx = own_rows(c, dy);
+    void *mine = own_rows(c, x), *dmine = own_rows(c, dy), *y = own_rows(c, dy),
+         *dx = own_rows(c, dy);
     void *h = memory(P * N * own * c->element), *dh = memory(P * N * own * c->element);
     for (int micro = 0; micro < 2; micro++) {
         OK(tp_column_forward(&c->r, h, &column, mine, N, W, W));
@@ -197,7 +199,8 @@ static void run_head(outcome *o, const cut *c, const param *table, size_t rows,
                      const int32_t *targets) {
     enum { K = N / 2 };
     size_t P = (size_t)tp_parts(&c->r);
-    void *x = numbers("x", N * W), *mine = own_rows(c, x), *logits = memory(P * K * rows * c->element);
+    void *x = numbers("x", N * W), *mine = own_rows(c, x),
+         *logits = memory(P * K * rows * c->element);
     tp_xent xent = {memory(K * sizeof(float)), memory(P * K * 2 * sizeof(float)),
                     memory(P * K * sizeof(float))};
     const void *full;
