@@ -222,6 +222,11 @@ dead_at_the_start() {
     submit dead -- && eventually 90 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
 }
 
+# A node is idle for the next job only when it is back and nothing else runs.
+all_back() {
+    on_cluster scancel "$(cat "$dir/dead.id")" && node_back 2 && eventually 120 both_idle
+}
+
 # The requeued job starts on the node that is there.
 fewer() {
     trains range && [ "$(field range NumNodes)" = 2 ] && node_kill 2 &&
@@ -280,6 +285,7 @@ check "a node hangs: Slurm marks it as down and queues the job again" frozen
 check "the node of the script is lost: Slurm queues the job again, and it completes" script_lost
 check "a node is dead before the job starts, and Slurm does not know: queued again" dead_at_the_start
 check "the undisturbed run, on this machine without Slurm" undisturbed
+check "the dead node is back, and no job is left" all_back
 # Alone, so that a node that is back is idle.
 range="--dp 2 --tp 2 --pp 2 --lr 3e-3 --exact"
 # shellcheck disable=SC2086  # words are meant to be split
