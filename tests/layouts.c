@@ -216,7 +216,7 @@ static void set_type(trine_config *c, const layout_run *r) {
     if (c->precision.fp16 && r->exact) set_overflows(c);
     if (type != LAYOUT_CUDA) return;
     training_on_gpu(c);
-    c->parallel.ordered_reductions = true;
+    c->parallel.ordered_reductions = !r->exact; /* --exact orders them itself */
 }
 
 static trine_model model_of(const layout_run *r) {
