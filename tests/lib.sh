@@ -249,18 +249,9 @@ untouched() {
     [ "$(cat "$1")" = "yesterday's run" ]
 }
 
-# numbers LOG: steps, losses and norms of a log, to the last of their 17 digits
+# numbers LOG: steps and their numbers of a log, to the last of their 17 digits
 numbers() {
-    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
-}
-
-# near A B MOST: the numbers of two logs: the same steps, each once; losses and norms differ by MOST of their value, to
-# which docs/numbers.md holds 20 steps of two layouts
-near() {
-    [ "$(wc -l <"$1")" -eq "$(wc -l <"$2")" ] && paste "$1" "$2" | awk -F'[:\t]' -v allowed="$3" '
-        $1 != $3 || $1 ~ /step/ && $2 != $4 { exit bad = 1 }
-        { d = ($2 - $4) / $4; if (d < 0) d = -d; if (d > most) most = d }
-        END { print "largest difference " most; exit bad || most > allowed }'
+    grep -o '"\(step\|loss\|grad_norm\|lr\|loss_scale\|skips\)":[^,}]*' "$1"
 }
 
 # holds EXPRESSION: a Perl expression that is true for the contents of $dir/json, in $j; near(a, b) is equality up to

@@ -69,9 +69,10 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
         TRY(check_no_reduce(s, i));
         REQUIRE(micros <= s->p->spec->micros, "unit %d is reduced %d times, once too often",
                 i->unit, unit->reduces + 1);
-        REQUIRE(unit->weights == micros && i->micro == unit->weights - 1,
-                "%d of %d micro-batches are added; with ZeRO-%d REDUCE u%d m%d comes after the last",
-                unit->weights, micros, (int)s->p->spec->parallel.zero, i->unit, micros - 1);
+        REQUIRE(
+            unit->weights == micros && i->micro == unit->weights - 1,
+            "%d of %d micro-batches are added; with ZeRO-%d REDUCE u%d m%d comes after the last",
+            unit->weights, micros, (int)s->p->spec->parallel.zero, i->unit, micros - 1);
     } else {
         REQUIRE(i->reduce >= 0, "field r is missing: ZeRO-%d reduces from a reduce buffer",
                 (int)s->p->spec->parallel.zero);
