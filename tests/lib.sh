@@ -249,8 +249,11 @@ untouched() {
     [ "$(cat "$1")" = "yesterday's run" ]
 }
 
-# numbers LOG: steps and their numbers of a log, to the last of their 17 digits
+# numbers LOG: steps, losses and norms of a log, to the last of their 17 digits; all_numbers: also what follows from them
 numbers() {
+    grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
+}
+all_numbers() {
     grep -o '"\(step\|loss\|grad_norm\|lr\|loss_scale\|skips\)":[^,}]*' "$1"
 }
 
