@@ -228,7 +228,7 @@ static bool is_power_of_two(int n) {
 static void check_exact(const trine_config *c, fault_list *f) {
     const trine_parallel *p = &c->parallel;
     int dp = p->layout.dp, tp = p->layout.tp, D = p->exact_dp, T = p->exact_tp;
-    int rows = c->micro_batch_size * c->model.seq_length;
+    long long rows = (long long)c->micro_batch_size * c->model.seq_length;
     int micros = c->micro_batch_size >= 1 ? c->global_batch_size / c->micro_batch_size : 0;
     if (!p->exact || D < 1 || T < 1) return;
     EXPECT(micros < 1 || micros % D == 0,
