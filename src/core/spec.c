@@ -230,6 +230,10 @@ int spec_micro_number(const program_spec *s, int ranks, int rank, int micro) {
     return micro % each * lanes + micro / each * ranks + rank;
 }
 
+uint64_t spec_sample(const program_spec *s, int ranks, int rank, int micro, size_t batch) {
+    return (uint64_t)spec_micro_number(s, ranks, rank, micro) * batch;
+}
+
 bool spec_begins_lane(const program_spec *s, int micro) {
     return micro % spec_lane_micros(s) == 0;
 }

@@ -150,5 +150,7 @@ bool spec_small_at_rest(const program_spec *s);
  * parallel.exact lanes do: lane l of D has l, l + D, l + 2 D ..., and rank r has lanes r, r + ranks ..., one after
  * the other. */
 int spec_micro_number(const program_spec *s, int ranks, int rank, int micro);
+/* The number in the step of its first sample, with micro-batches of `batch` samples. */
+uint64_t spec_sample(const program_spec *s, int ranks, int rank, int micro, size_t batch);
 
 #endif

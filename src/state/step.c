@@ -58,7 +58,10 @@ int step_number(const step_run *r, int micro) {
 }
 
 uint64_t step_sample(const step_run *r, int micro) {
-    return r->io->first_sample + (uint64_t)step_number(r, micro) * r->state->config.model.batch;
+    const state_config *c = &r->state->config;
+    axis_set axes = axes_of_samples();
+    int ranks = axes_size(c->layout, axes), place = axes_place(c->layout, axes, c->coord);
+    return r->io->first_sample + spec_sample(r->program->spec, ranks, place, micro, c->model.batch);
 }
 
 trine_comm *step_group(const step_run *r, trine_group g) {

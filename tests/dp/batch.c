@@ -32,7 +32,7 @@ static void test_micro_batches(void **state) {
 /* Sample b of micro-batch m of rank d, by the number of its micro-batch; lane: 0 without lanes. */
 static uint64_t sample_of(int size, int micros, int dp, int lane, int d, int m, int b) {
     program_spec spec = {.micros = micros, .lane = lane, .parallel.exact = lane > 0};
-    return (uint64_t)spec_micro_number(&spec, dp, d, m) * (uint64_t)size + (uint64_t)b;
+    return spec_sample(&spec, dp, d, m, (size_t)size) + (uint64_t)b;
 }
 
 /* Every sample of the global batch is read once: by one rank, at one place of one micro-batch. */
