@@ -6,9 +6,9 @@
 #                     DEVICE=cuda: only the tests that use a GPU, on the real one (docs/gpu.md)
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
-#                     ranks), mix (every layout), cover (every option with every other), gpu (the same, emulated),
-#                     bare (make demo and make check on a minimal Debian), slurm (jobs under Slurm), mpich, openmpi5,
-#                     mpich5 (make check with these MPIs), train (the rest)
+#                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
+#                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian), slurm
+#                     (jobs under Slurm), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)

@@ -146,6 +146,7 @@ static void add_config(command *c, const trine_config *config) {
     add(c, "--recompute-granularity=%s", recomputes[p->recompute]);
     if (p->sequence_parallel) add(c, "--sequence-parallel");
     if (config->precision.bf16) add(c, "--bf16");
+    if (config->parallel.exact_threads) add(c, "--exact-threads");
     add(c, "--micro-batch-size=%d", config->micro_batch_size);
     add(c, "--global-batch-size=%d", config->global_batch_size);
     add(c, "--train-iters=%d", config->train_iters);

@@ -122,6 +122,16 @@ static trine_status sum_squares(place *p, size_t at) {
     return ops_sum_squares(p->dev, p->sum, FLOAT(1), p->block);
 }
 
+static trine_status sum_squares_exact(place *p, size_t at) {
+    const ops_part all = {.n = p->block};
+    return OPS->sum_squares_exact(p->dev, p->digits, FLOAT(1), &all, 1);
+}
+
+static trine_status sum_parts(place *p, size_t at) {
+    const size_t n = p->rows * p->C;
+    return OPS->sum_parts(p->dev, POOL(1), false, POOL(2), false, 2, n, n);
+}
+
 static trine_status adamw(place *p, size_t at) {
     const adamw_args args = {LR, 0.9f, 0.95f, 1e-8f, 0.1f, 1.0f, 10};
     void *copy = p->dev->compute == TRINE_F32 ? NULL : POOL(0);
@@ -214,6 +224,8 @@ void operators_list(const place *p, kernel list[OPERATORS]) {
         {"zero (memset)", "a block", zero, p->block, NONE, {0, block, block}, token / block},
         {"add", "a block", add, p->block, NONE, {2 * block, block, 0}, token / block},
         {"sum_squares", "a block", sum_squares, p->block, NONE, {block, 0, 0}, all},
+        {"sum_squares_exact", "a block", sum_squares_exact, p->block, NONE, {block, 0, 0}, 0},
+        {"sum_parts", "2 N x C", sum_parts, 2 * nc, {2 * NC, NC, NC}, NONE, 0},
         {"adamw", "a block", adamw, p->block, {0, copied, copied}, {4 * block, 3 * block, 0}, all},
     };
     for (int i = 0; i < OPERATORS; i++)
@@ -295,6 +307,8 @@ static trine_status take_small(place *p) {
     TRY(take_angles(p));
     TRY(device_alloc(p->dev, &memory, sizeof *p->sum));
     p->sum = memory;
+    TRY(device_alloc(p->dev, &memory, SQUARES_DIGITS * sizeof *p->digits));
+    p->digits = memory;
     TRY(take(p, &p->max, p->rows));
     TRY(take(p, &p->sums, 2 * p->rows));
     TRY(take(p, &p->stat, 2 * p->rows));
@@ -327,6 +341,7 @@ void operators_close(place *p) {
     device_free(p->dev, p->work, p->work_bytes);
     device_free(p->dev, p->tokens, TEXTS * p->rows * sizeof *p->tokens);
     device_free(p->dev, p->sum, sizeof *p->sum);
+    device_free(p->dev, p->digits, SQUARES_DIGITS * sizeof *p->digits);
     device_free(p->dev, p->max, p->rows * sizeof(float));
     device_free(p->dev, p->sums, 2 * p->rows * sizeof(float));
     device_free(p->dev, p->stat, 2 * p->rows * sizeof(float));

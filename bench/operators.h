@@ -23,6 +23,7 @@ typedef struct {
     float *max, *sums, *stat, *norms, *lse;
     float *angles; /* (T, C / H): cosines and sines */
     double *sum;
+    int64_t *digits; /* (SQUARES_DIGITS) */
     void *work; /* of attention */
     size_t work_bytes;
 } place;
@@ -39,7 +40,7 @@ typedef struct {
     double times;   /* calls in a step of one micro-batch, scaled to the elements of the step */
 } kernel;
 
-#define OPERATORS 23 /* memory-bound operators; not all of them are in a step of GPT-2 */
+#define OPERATORS 25 /* memory-bound operators; not all of them are in a step of GPT-2 */
 
 /* Opens the device and makes the buffers for k->batch samples of T tokens. *p is closed with
  * operators_close. Errors: the device's; TRINE_ENOMEM. */

@@ -22,7 +22,7 @@ typedef struct {
     int tp; /* ranks; the total number of threads is the same */
     bool bf16;
     trine_recompute recompute;
-    bool sequence;
+    bool sequence, exact_threads;
     double dropout;
     bool base_bf16;
 } setting;
@@ -39,6 +39,13 @@ static const setting settings[] = {
      .base_bf16 = true},
     {.name = "sequence", .title = "sequence parallel, tp 2", .tp = 2, .sequence = true},
     {.name = "dropout", .title = "dropout 0.1", .tp = 1, .dropout = 0.1},
+    {.name = "exact", .title = "exact threads", .tp = 1, .exact_threads = true},
+    {.name = "exact-bf16",
+     .title = "exact threads, bf16",
+     .tp = 1,
+     .exact_threads = true,
+     .bf16 = true,
+     .base_bf16 = true},
 };
 
 static const bench_column columns[] = {
@@ -74,6 +81,7 @@ static void apply(trine_config *c, const setting *s) {
     c->precision.bf16 = s->bf16;
     c->parallel.recompute = s->recompute;
     c->parallel.sequence_parallel = s->sequence;
+    c->parallel.exact_threads = s->exact_threads;
     c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
 }
 
@@ -99,6 +107,19 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
                                         {.number = flops_again(c)}});
 }
 
+static bool has_exact_threads(bool bf16) {
+    const device_config config = {.kind = DEVICE_CPU,
+                                  .threads = 1,
+                                  .compute = bf16 ? TRINE_BF16 : TRINE_F32,
+                                  .exact_threads = true};
+    device *d;
+    if (device_open_with(&d, &config) != TRINE_OK) return false;
+    trine_status status = device_prepare_linear(d, false, 64, 64, 64);
+    device_close(&d);
+    status_clear();
+    return status == TRINE_OK;
+}
+
 /* The reason why the setting cannot be measured here; NULL if it can. */
 static const char *obstacle(const bench *b, const setting *v) {
     bench_options one;
@@ -106,6 +127,8 @@ static const char *obstacle(const bench *b, const setting *v) {
     bool half = v->bf16 || v->base_bf16;
     if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one))
         return "no bf16 on this processor";
+    if (v->exact_threads && !has_exact_threads(v->bf16))
+        return "oneDNN has no brgemm on this processor";
     return NULL;
 }
 
@@ -137,7 +160,7 @@ static trine_status check_only(const char *only) {
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
     return status_user(RAISE(TRINE_EINVAL,
                              "--only %s: unknown setting; use bf16, selective, full, full-bf16, "
-                             "sequence or dropout",
+                             "sequence, dropout, exact or exact-bf16",
                              only));
 }
 

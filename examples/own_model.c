@@ -47,6 +47,7 @@ static const trine_family own = {
 
 static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
+    if (run->layouts) return trine_layouts(config, run->ranks, stdout, stderr);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
     if (run->explain_what) return trine_explain_layers(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);
@@ -115,7 +116,7 @@ int main(int argc, char **argv) {
     trine_status status = trine_family_add(&own);
     if (status == TRINE_OK && !generates) status = trine_parse(argc, argv, &config, &run);
     config.model.family = &own;
-    if (run.help || run.dry_run || run.explain) {
+    if (run.help || run.dry_run || run.explain || run.layouts) {
         if (status == TRINE_OK && look(argv[0], &config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }

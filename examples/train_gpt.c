@@ -6,13 +6,14 @@
 #include "trine.h"
 #include "trine_checkpoint.h"
 
-/* --help, --dry-run and --explain, which do not start a job. */
+/* --help, --layouts, --dry-run and --explain, which do not start a job. */
 static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
     if (run->export_schedule) {
         trine_status status = trine_export_schedule(config, run->ranks, run->export_schedule);
         if (status != TRINE_OK) return status;
     }
+    if (run->layouts) return trine_layouts(config, run->ranks, stdout, stderr);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
     if (run->explain_what) return trine_explain_layers(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);
@@ -84,7 +85,8 @@ int main(int argc, char **argv) {
     int64_t step; /* completed by an earlier run */
     bool stop = false;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
-    if (run.help || run.dry_run || run.explain) { /* no job is started, even with other mistakes */
+    if (run.help || run.dry_run || run.explain ||
+        run.layouts) { /* no job is started, even with other mistakes */
         if (parsed == TRINE_OK && look(argv[0], &config, &run) == TRINE_OK) return 0;
         return trine_error_print(), 1;
     }

@@ -151,6 +151,14 @@ typedef struct {
                              CUDA-aware */
     bool one_queue;       /* run the programs made for NCCL, with one in-order queue per device and
                              message groups; any transport runs them, to the same bits */
+    bool exact;           /* sums over dp and tp in an order that the layout does not change: equal bits on every
+                             layout with dp dividing exact_dp and exact_tp / tp a power of two, or tp 1
+                             (docs/numbers.md) */
+    int exact_dp;         /* D: sums over dp are those of so many ranks. dp divides it, and it divides the step's
+                             micro-batches, global / micro; 0: as many */
+    int exact_tp;         /* T: the same for tp; 0: tp */
+    bool exact_threads;   /* cpu: no bit depends on the number of threads: products by oneDNN's brgemm alone, and
+                             TRINE_EUNSUPPORTED where there is none; ref: always so; refused with cuda */
 } trine_parallel;
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,
@@ -253,7 +261,8 @@ typedef struct {
     bool help, dry_run, explain; /* help: also --version: trine_usage prints what was asked for */
     const char *export_schedule; /* file to write the schedule to (trine_export_schedule); NULL: none */
     int explain_what; /* 0: the programs, 1: the model's lists of layers */
-    int ranks; /* for --dry-run and --explain; 0: dp x tp x pp */
+    bool layouts;     /* trine_layouts */
+    int ranks; /* for --dry-run, --explain and --layouts; 0: dp x tp x pp */
     int log_interval, eval_interval; /* steps; 0: no lines; validation before the first and after the
                                         last step only */
     const char *log;                 /* JSON lines; NULL: none */
@@ -363,7 +372,7 @@ trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int in
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
-/* The next four functions describe a job of `ranks` ranks (0: as many as the layout needs, with dp 0
+/* The next five functions describe a job of `ranks` ranks (0: as many as the layout needs, with dp 0
  * taken as 1) without starting it. They need no data except the token file's vocabulary, if config
  * leaves it open. Errors: TRINE_EINVAL as in trine_config_check, or without a vocabulary; TRINE_EIO
  * and TRINE_EDATA from the token file; TRINE_EIO if writing to `out` fails; TRINE_ENOMEM;
@@ -379,6 +388,15 @@ trine_status trine_explain(const trine_config *config, int ranks, FILE *out);
 /* Prints the model's lists of layers: what each reads and writes, shapes, tensors, and what tp ranks send.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_explain_layers(const trine_config *config, int ranks, FILE *out);
+
+/* Prints on which layouts a run goes on when `ranks` ranks are left, the best first, at most eight: a line of options
+ * each, to be put behind those of the run, "--dp 3 --tp 2 --pp 1"; beside it stands what the numbers depend on and
+ * config left to the layout (--global-batch-size, --exact-dp, --exact-tp). The layout of config is the one that was
+ * asked for: no line has more ranks, unless its dp is 0, and none has a deeper pipeline. Under exact all lines have
+ * equal bits. The best layout has the most ranks, then the tp, then the pp that was asked for, then the largest dp;
+ * `why`, unless it is NULL, gets a line with this rule. Memory is not considered. Errors: also TRINE_EINVAL for a dp
+ * of 0 without ranks, global_batch_size, or with a schedule file. */
+trine_status trine_layouts(const trine_config *config, int ranks, FILE *out, FILE *why);
 
 /* Writes the order of each stage's work to `path`, replacing the file, in the CSV of torch.distributed.pipelining,
  * which trine_parallel.schedule_file reads (docs/schedules.md); a column is a unit of time if every action takes one.

@@ -236,9 +236,14 @@ typedef enum {
 #undef TRINE_DTYPE_ENUM
 } trine_dtype;
 
-/* Integers wrap; a maximum of floats is NaN if one of them is. bf16 and fp16 are added in fp32, in
- * rank order, and the sum is rounded once, to the nearest, ties to even. */
-typedef enum { TRINE_SUM, TRINE_MAX } trine_reduction;
+/* Integers wrap; a maximum of floats is NaN if one of them is. bf16 and fp16 are added in fp32, and the sum is
+ * rounded once, to the nearest, ties to even.
+ * TRINE_SUM adds in rank order, ((r0 + r1) + r2) + ...
+ * TRINE_SUM_TREE adds in a tree: n addends are cut at the largest power of two below n, both parts are summed in
+ * the same way, and their sums are added. So if each rank's addend is the tree's sum of 2^k consecutive addends of
+ * its own, not rounded to 16 bits, the result has the bits of the tree's sum of all of them. Between nodes it sends
+ * as much as the plain exchange (see trine_tally). */
+typedef enum { TRINE_SUM, TRINE_MAX, TRINE_SUM_TREE } trine_reduction;
 
 /* Bytes of one element; 0 for an invalid type. Pure. */
 size_t trine_dtype_bytes(trine_dtype type);
@@ -255,9 +260,8 @@ const char *trine_comm_transport(const trine_comm *comm);
  * is the number of elements of the *full* buffer (the larger side); where every rank has one P-th of
  * it, P must divide it (TRINE_EINVAL otherwise, before anything is sent). count 0 is legal: all
  * ranks still take part. Buffers of different roles must not overlap except where "in place" is
- * described. Reductions add in rank order, ((r0 + r1) + r2) + ..., for every size, so that results
- * depend bitwise neither on the message size nor on the transport; u8 is for moving bytes and has no
- * reductions.
+ * described. Reductions add in the order of trine_reduction for every size, so that results depend bitwise
+ * neither on the message size nor on the transport; u8 is for moving bytes and has no reductions.
  *
  * The ranks' calls are compared always: if kind, count, type, operation or root differ, every rank gets TRINE_EAUDIT
  * with two of the ranks and their calls, no rank uses the data of a different call or writes beyond its buffer, and

@@ -152,6 +152,17 @@ int harness_skip(const char *reason) {
     return 0;
 }
 
+int harness_skip_ranks(int argc, char **argv, const char *reason) {
+    trine_world *job;
+    if (trine_world_create(&job, &argc, &argv) != TRINE_OK) {
+        trine_error_print();
+        return 1;
+    }
+    int status = trine_world_rank(job) == 0 ? harness_skip(reason) : 0;
+    trine_world_destroy(&job);
+    return status;
+}
+
 void harness_refused(trine_status got, trine_status want, const char *text, const char *call) {
     if (got != want) {
         trine_error_print();

@@ -39,6 +39,8 @@ int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t c
 
 /* For main: skips the file, with the reason in TAP (cmocka's own skip() prints a failure). */
 int harness_skip(const char *reason);
+/* The same of a test with several ranks, of which rank 0 prints. Collective over: MPI_COMM_WORLD. */
+int harness_skip_ranks(int argc, char **argv, const char *reason);
 
 /* The call must return TRINE_OK; otherwise the error trail is printed and the test fails. */
 #define OK(call)                                                                                   \

@@ -11,6 +11,12 @@
  **   memory   the allocation equals the plan of resolve_plan, made before the trainer, to the byte for every kind of
  *            memory
  *
+ **   exact    rows with --exact instead: losses, norms, scales, skipped steps, validation losses, all parameters and, at
+ *            the end, moments equal those of one rank with the same order of sums (D, T), model, type and micro-batches,
+ *            bit for bit. In runs of few steps the first of rows in fp32 is near to one rank's without --exact. Rows of
+ *            the same layouts without --exact, whose losses and norms are compared with one rank's without it, show how
+ *            often that is otherwise so
+ *
  ** All comparisons come at the end, so that a fault shows all rows that it affects. */
 #ifndef TRINE_TESTS_LAYOUTS_H
 #define TRINE_TESTS_LAYOUTS_H
@@ -37,6 +43,9 @@ enum { SPLIT_BY_COST, SPLIT_ENDS_ALONE, SPLIT_HEAVY_LAST, SPLIT_HEAVY_FIRST, SPL
 enum { WATCH_NOTHING, WATCH_SERIAL, WATCH_AUDIT, WATCH_BOTH, WATCH_PROFILE, WATCHES };
 enum { KEEP_RECOMPUTED = TRINE_RECOMPUTES, RECOMPUTE_CHOICES };
 
+/* EXACT_OFF: the same run without --exact; it must not equal one rank's. */
+enum { EXACT_NOT, EXACT_ON, EXACT_OFF };
+
 /* Compared as bytes: no padding. */
 typedef struct {
     trine_layout layout;
@@ -50,6 +59,7 @@ typedef struct {
     int buffers;               /* gather and reduce buffers */
     int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 0: no NCCL */
     int eval;                  /* a validation after the first and the last step */
+    int exact, lanes, parts;   /* of EXACT_ON and EXACT_OFF: D and T; fp16 then overflows in the first step */
 } layout_run;
 
 #define LAYOUT_FAMILIES 4 /* gpt2, llama, qwen2, qwen3 */
@@ -61,5 +71,7 @@ layout_run layout_row(layout_run given);
 /* The rows of a case, without those of more ranks than the job has; `steps` at most TRAINING_STEPS. */
 void layout_add(layout_run row);
 void layout_check(int steps);
+/* Of the rows with EXACT_OFF of the last layout_check how many had other losses or norms than one rank. */
+int layout_differed(void);
 
 #endif

@@ -163,7 +163,7 @@ pid_of() {
 
 # gone: no process of this test is left, after at most 5 s
 gone() {
-    eventually 5 none_left
+    eventually 60 none_left
 }
 
 none_left() {
@@ -249,9 +249,12 @@ untouched() {
     [ "$(cat "$1")" = "yesterday's run" ]
 }
 
-# numbers LOG: steps, losses and norms of a log, to the last of their 17 digits
+# numbers LOG: steps, losses and norms of a log, to the last of their 17 digits; all_numbers: also what follows from them
 numbers() {
     grep -o '"\(step\|loss\|grad_norm\)":[^,}]*' "$1"
+}
+all_numbers() {
+    grep -o '"\(step\|loss\|grad_norm\|lr\|loss_scale\|skips\)":[^,}]*' "$1"
 }
 
 # holds EXPRESSION: a Perl expression that is true for the contents of $dir/json, in $j; near(a, b) is equality up to

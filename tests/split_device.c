@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device/ops.h"
 #include "harness.h"
 
 #define POISON 0xa7
@@ -82,6 +83,17 @@ static const device_memory memory = {
     .wait = staging_wait,
 };
 
+static trine_status staging_add(struct device *d, void *y, const void *x, size_t n) {
+    split_device *f = of(d);
+    float *to = (float *)(void *)seen(f, y, n * sizeof *to);
+    const float *from = (const float *)(const void *)seen(f, x, n * sizeof *to);
+    do_late(f);
+    for (size_t i = 0; i < n; i++) to[i] += from[i];
+    return TRINE_OK;
+}
+
+static const ops operators = {.add = staging_add};
+
 static void map_twice(split_device *f, size_t bytes) {
     int fd = memfd_create("split", 0);
     assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
@@ -95,7 +107,7 @@ static void map_twice(split_device *f, size_t bytes) {
 void split_device_create(split_device *f, trine_mesh *mesh, size_t shared, size_t own,
                          size_t rest) {
     *f = (split_device){.mesh = mesh,
-                        .device = {.name = "split", .memory = &memory, .compute = TRINE_F32}};
+                        .device = {.name = "split", .memory = &memory, .ops = &operators}};
     map_twice(f, shared + own + rest);
     OK(trine_mesh_alloc(mesh, &f->shared, shared));
     f->memory = (device_region){.dev = &f->device,

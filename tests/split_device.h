@@ -1,7 +1,7 @@
 /* A test device whose memory the host cannot access, without a GPU: the same pages are mapped at two
  * addresses. The device's address has no access rights, so an access without device_read or device_write is a
  * SIGSEGV; the test reads and writes at the other address, `seen`. Copies and fills are lazy: they run in order, at
- * a read, write or wait. Their bytes are counted. It has no operators. */
+ * a read, write, addition or wait. Their bytes are counted. It has one operator, add. */
 #ifndef TRINE_TESTS_SPLIT_DEVICE_H
 #define TRINE_TESTS_SPLIT_DEVICE_H
 

@@ -162,31 +162,62 @@ static uint64_t values_hash(const trine_trainer *t, uint64_t place, const void *
     return sum;
 }
 
+/* Kinds of values with a place each. */
+enum { PARAMETER, MASTER, MOMENT1, MOMENT2, PLACES };
+
+/* Where this dp rank's slice of a range begins, by unit, shard and range of tp, so that parts of a rank have the place
+ * of the rank that would have them. Element by element, whoever has them: dp moves no place. */
+static uint64_t place_of(const trine_trainer *t, const held_unit *u, int r, int what) {
+    uint64_t part = (uint64_t)flat_part_of(&u->layout, r);
+    uint64_t shard = (uint64_t)t->held.config.coord.tp * (uint64_t)flat_parts(&u->layout) + part;
+    uint64_t kind = (uint64_t)(flat_kind(&u->layout, r) * PLACES + what);
+    return mix(((uint64_t)u->unit << 32) + (shard << 8) + kind) + state_slice(&t->held, u, r).begin;
+}
+
 /* The hash of this dp rank's slice of a range; with 16-bit parameters also of the master's. */
 static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);
-    uint64_t tp = (uint64_t)h->config.coord.tp;
-    uint64_t place = mix(((uint64_t)u->unit << 32) + (tp << 8) + (uint64_t)r) + slice.begin;
-    uint64_t sum =
-        values_hash(t, place, state_param(h, u, r, slice), slice.count, state_param_bytes(h));
-    if (!state_has_master(h) || u->borrowed[r]) return sum;
-    return sum + values_hash(t, mix(place), state_master(h, u, r, slice), slice.count, 4);
+    uint64_t sum = values_hash(t, place_of(t, u, r, PARAMETER), state_param(h, u, r, slice),
+                               slice.count, state_param_bytes(h));
+    if (!state_has_master(h) || state_borrowed(u, r)) return sum;
+    return sum +
+           values_hash(t, place_of(t, u, r, MASTER), state_master(h, u, r, slice), slice.count, 4);
 }
 
-uint64_t training_fingerprint(const trine_trainer *t) {
+static uint64_t moments_hash(const trine_trainer *t, const held_unit *u, int r) {
+    const rank_state *h = &t->held;
+    flat_part slice = state_slice(h, u, r);
+    return values_hash(t, place_of(t, u, r, MOMENT1), state_moment(h, u, r, 1, slice), slice.count,
+                       4) +
+           values_hash(t, place_of(t, u, r, MOMENT2), state_moment(h, u, r, 2, slice), slice.count,
+                       4);
+}
+
+/* Over all ranks. A tied matrix counts with the embedding. */
+static uint64_t sum_of(const trine_trainer *t,
+                       uint64_t (*hash)(const trine_trainer *t, const held_unit *u, int r)) {
     const program_spec *spec = &t->spec;
     uint64_t sum = 0;
     for (int n = 0; n < t->held.count; n++) {
         const held_unit *u = &t->held.units[n];
-        for (int r = 0; r < u->layout.range_count; r++) {
-            bool tied_copy = spec->tied && u->unit == spec->units - 1 && r == 0;
-            if (!tied_copy) sum += range_hash(t, u, r);
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            bool tied_copy =
+                spec->tied && u->unit == spec->units - 1 && flat_kind(&u->layout, r) == 0;
+            if (!tied_copy) sum += hash(t, u, r);
         }
     }
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &sum, &sum, 1, TRINE_I64,
                         TRINE_SUM));
     return sum;
+}
+
+uint64_t training_fingerprint(const trine_trainer *t) {
+    return sum_of(t, range_hash);
+}
+
+uint64_t training_moments(const trine_trainer *t) {
+    return sum_of(t, moments_hash);
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */

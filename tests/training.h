@@ -59,6 +59,8 @@ typedef struct {
  * 16-bit ones, each once, whatever pp, the schedule and the ZeRO stage are. (Padding is zero; a GPU has more of it.)
  * Collective over: the trainer's world. */
 uint64_t training_fingerprint(const trine_trainer *trainer);
+/* The same of the moments. */
+uint64_t training_moments(const trine_trainer *trainer);
 
 /* Creates a trainer, makes `steps` steps and destroys it; fails the test on any error.
  * Collective over: world. */

@@ -171,6 +171,7 @@ bool options_is_absent(const options *o, const option *row) {
     char text[2][OPTION_TEXT];
     if (row->kind == OPTION_KIND_TYPE)
         return !strcmp(row->type->print(at, text[0]), row->type->print(&none, text[1]));
+    if (row->kind == OPTION_KIND_FLAG) return !*(const bool *)at;
     double value = row->kind == OPTION_KIND_DOUBLE ? *(const double *)at : int_at(at);
     return value == row->initial;
 }

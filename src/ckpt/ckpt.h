@@ -37,6 +37,8 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     const char *config; /* settings_print */
+    const char *exact;  /* what the bits of a run with parallel.exact depend on, beside its inputs: a line of fewer
+                           than MANIFEST_EXACT bytes; "" or NULL: it has no such promise */
     const tokenizer_files *carried; /* rank 0: the tokenizer's files; NULL: none */
     uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
     const hf_tokens *tokens; /* rank 0: that begin and end its texts; NULL: unknown */
@@ -91,6 +93,8 @@ trine_status ckpt_model(const ckpt_source *source, trine_model *model);
 /* State and configuration (settings.h) of its run; NULL for weights alone (Hugging Face). Pure. */
 const ckpt_state *ckpt_saved_state(const ckpt_source *source);
 const char *ckpt_saved_config(const ckpt_source *source);
+/* Its `exact`; "": it had no such promise, or is no checkpoint. */
+const char *ckpt_saved_exact(const ckpt_source *source);
 /* Its training data; files = 0 if unknown. Pure. */
 ckpt_data ckpt_saved_data(const ckpt_source *source);
 /* tokenizer_hash of what made its tokens; 0 if unknown. Pure. */

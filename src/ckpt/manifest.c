@@ -110,14 +110,19 @@ static bool put_config(cJSON *root, cJSON *config) {
     return false;
 }
 
+/* Left out if the run has no such promise. */
+static bool put_exact(cJSON *root, const manifest *m) {
+    return !m->exact[0] || json_add_text(root, "exact", m->exact);
+}
+
 /* All but the last line, to be freed by cJSON_free; NULL if out of memory. */
 static char *print_body(const manifest *m, cJSON *config) {
     cJSON *root = cJSON_CreateObject();
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               json_add_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it takes ownership */
-    ok = ok && json_exact(config) && put_data(root, &m->data) && put_tokenizer(root, m) &&
-         put_files(root, m, false);
+    ok = ok && json_exact(config) && put_exact(root, m) && put_data(root, &m->data) &&
+         put_tokenizer(root, m) && put_files(root, m, false);
     char *body = ok ? json_print(root, true) : NULL;
     cJSON_Delete(root);
     return body;
@@ -327,6 +332,15 @@ static trine_status get_config(cJSON *config, char **text, const char *path) {
     return TRINE_OK;
 }
 
+static trine_status get_exact(const cJSON *root, manifest *m, const char *path) {
+    const char *text = json_text(json_member(root, "exact"));
+    if (!cJSON_GetObjectItemCaseSensitive(root, "exact")) return TRINE_OK;
+    CHECK(text && *text && json_plain(text) && strlen(text) < sizeof m->exact, TRINE_EDATA,
+          "%s: \"exact\" is not a line of text, or there are two", path);
+    memcpy(m->exact, text, strlen(text) + 1);
+    return TRINE_OK;
+}
+
 static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     uint64_t version, window;
     CHECK(json_integer(json_member(root, "version"), &version), TRINE_EDATA,
@@ -343,6 +357,7 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     TRY(get_config(config, &m->config, path)); /* turns its numbers into text */
     TRY(get_state(json_member(root, "state"), &m->state, path));
     TRY(check_state(&m->state, window, path));
+    TRY(get_exact(root, m, path));
     TRY(get_data(root, &m->data, path));
     TRY(get_files(root, m, path));
     return TRINE_OK;

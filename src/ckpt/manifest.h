@@ -40,12 +40,15 @@ typedef struct {
     bool carried;     /* one of the tokenizer's (tokenizer_files.h), without tensors */
 } manifest_file;
 
+#define MANIFEST_EXACT 256
+
 typedef struct {
     ckpt_state state;
     ckpt_data data;
     uint64_t tokenizer; /* tokenizer_hash of what made the run's tokens; 0: unknown */
     char *config;     /* a JSON object (settings.h), as text; owned */
     char library[32]; /* TRINE_VERSION of the writer */
+    char exact[MANIFEST_EXACT]; /* of a run with parallel.exact: what its bits depend on (ckpt.h); else "" */
     manifest_file *files; /* [count], those with tensors first; owned */
     int count;
 } manifest;

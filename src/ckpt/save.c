@@ -329,6 +329,7 @@ static trine_status write_manifest(const save *s) {
                   .count = s->count};
     char *text, *path = folder_join(s->folder, MANIFEST_FILE);
     size_t bytes;
+    snprintf(m.exact, sizeof m.exact, "%s", s->image->exact ? s->image->exact : "");
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     for (int i = 0; i < s->count; i++) {
         snprintf(files[i].name, sizeof files[i].name, "%s", s->files[i].name);

@@ -211,13 +211,13 @@ static trine_status add_tile(void *context, const tensor *t, const tile *x) {
 trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *shard) {
     adder a = {.list = list, .shard = shard};
     for (int i = 0; i < shard->range->tensor_count; i++) {
-        const tensor *t = &shard->range->tensors[i];
+        const tensor t = flat_tensor(shard->range, shard->part, i);
         char name[ST_NAME];
-        if (t->copy) continue;
-        slice_name(name, t, shard->kind);
+        if (t.copy) continue;
+        slice_name(name, &t, shard->kind);
         a.entry = st_find(h, name);
         ASSERT(a.entry && a.entry->type == shard->type);
-        TRY(visit_tiles(shard, t, SIZE_MAX, true, add_tile, &a));
+        TRY(visit_tiles(shard, &t, SIZE_MAX, true, add_tile, &a));
     }
     return TRINE_OK;
 }

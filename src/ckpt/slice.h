@@ -26,6 +26,7 @@ typedef enum { CKPT_WEIGHT, CKPT_MASTER, CKPT_MOMENT1, CKPT_MOMENT2, CKPT_KINDS 
 typedef struct {
     ckpt_kind kind;
     const flat_range *range; /* borrowed */
+    int part;                /* of this rank: whose tensors they are (flat_tensor) */
     size_t begin, count;
     void *at;         /* the device's memory; element `begin` */
     trine_dtype type; /* of the elements in memory: TRINE_F32, BF16 or F16 */

@@ -53,6 +53,10 @@ const char *ckpt_saved_config(const ckpt_source *source) {
     return source->has_state ? source->written.config : NULL;
 }
 
+const char *ckpt_saved_exact(const ckpt_source *source) {
+    return source->has_state ? source->written.exact : "";
+}
+
 ckpt_data ckpt_saved_data(const ckpt_source *source) {
     return source->has_state ? source->written.data : (ckpt_data){0};
 }
@@ -103,10 +107,10 @@ static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_sh
 static trine_status read_shard(const ckpt_source *s, device *dev, const ckpt_shard *shard,
                                slice_buffer *buffer) {
     for (int i = 0; i < shard->range->tensor_count; i++) {
-        const tensor *t = &shard->range->tensors[i];
+        const tensor t = flat_tensor(shard->range, shard->part, i);
         size_t from, to;
-        if (flat_overlap(t, shard->begin, shard->count, &from, &to))
-            TRY(read_tensor(s, dev, shard, t, buffer));
+        if (flat_overlap(&t, shard->begin, shard->count, &from, &to))
+            TRY(read_tensor(s, dev, shard, &t, buffer));
     }
     return TRINE_OK;
 }

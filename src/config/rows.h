@@ -26,6 +26,7 @@ static const option_type family_type = {read_family, print_family};
 #define MODEL_IF(n)   MODEL(n), .absent = true
 #define NUMBERS(n)    .role = OPTION_NUMBERS, .saved = (n)
 #define LAYOUT(n)     .role = OPTION_LAYOUT, .saved = (n)
+#define LAYOUT_IF(n)  LAYOUT(n), .absent = true
 #define JOINT         .role = OPTION_JOINT
 #define GIVEN         .role = OPTION_GIVEN
 #define OWN           .role = OPTION_OWN
@@ -97,6 +98,12 @@ static const option rows[] = {
          "model chunks per pipeline stage; 0: as the schedule")},
     {JOINT, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
          "send the gradient of a block's input before computing its parameter gradients")},
+    {LAYOUT_IF(68), OPTION_FLAG("exact", trine_config, parallel.exact,
+         "equal bits on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of two, or tp 1")},
+    {LAYOUT_IF(69), OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "D", 0, INT_MAX, 0,
+         "--exact: add over dp as D ranks do; 0: one for each micro-batch of a step")},
+    {LAYOUT_IF(70), OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "T", 0, INT_MAX, 0,
+         "--exact: split and add over tp as T ranks do; 0: --tp")},
     {LAYOUT(62), OPTION_STRING("pp-split", trine_config, parallel.pp_split, "LIST", NULL,
          "transformer blocks of each stage, e.g. e,5,5,h with e the embedding and h the head; otherwise balanced by "
          "cost")},
@@ -129,6 +136,8 @@ static const option rows[] = {
          "cuda: use TF32 for matrix products; faster, less accurate")},
     {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
+    {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
+         "the same bits on any number of threads: cpu: multiply by oneDNN's brgemm alone, or refuse to run")},
     {OWN, OPTION_DOUBLE("timeout", trine_config, parallel.timeout, "SECONDS", 0, 1e9, 600,
          "abort the job when a rank has waited this long; 0: never")},
     {OWN, OPTION_DOUBLE("io-timeout", trine_config, parallel.io_timeout, "SECONDS", 0, 1e9, 1800,
@@ -239,8 +248,11 @@ static const option rows[] = {
          "print memory, bubble and traffic, then exit; no mpirun needed")},
     {OF_RUN, OWN, OPTION_FLAG_OF("explain", trine_run, explain, explanations, explain_what,
          "print every stage's program, or the model's layers, then exit; no mpirun needed")},
+    {OF_RUN, OWN, OPTION_FLAG("layouts", trine_run, layouts,
+         "print on which layouts the run can go on when --ranks ranks are left, the best first, then exit; no mpirun "
+         "needed")},
     {OF_RUN, OWN, OPTION_INT("ranks", trine_run, ranks, "N", 0, INT_MAX, 0,
-         "number of ranks assumed by --dry-run and --explain; 0: dp x tp x pp")},
+         "number of ranks assumed by --dry-run, --explain and --layouts; 0: dp x tp x pp")},
     {OF_RUN, OWN, OPTION_STRING("export-schedule", trine_run, export_schedule, "FILE", NULL,
          "write the schedule in the CSV of torch.distributed.pipelining, replacing the file; also with --dry-run and "
          "--explain")},

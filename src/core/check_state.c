@@ -80,7 +80,8 @@ trine_status check_no_gather(const stage_state *s, const instr *i) {
 
 trine_status check_no_reduce(const stage_state *s, const instr *i) {
     REQUIRE(i->reduce < 0,
-            "field r%d must be unset: ZeRO-%d has no reduce buffers; only ZeRO-2 and 3 have",
+            "field r%d must be unset: this program accumulates gradients at rest, as ZeRO-%d does "
+            "in lanes of several micro-batches; it has no reduce buffers",
             i->reduce, (int)s->p->spec->parallel.zero);
     return TRINE_OK;
 }

@@ -26,6 +26,41 @@ void flat_add(flat_range *range, const tensor *t) {
     range->used = added->offset + tensor_count(t);
 }
 
+int flat_parts(const flat_unit *unit) {
+    return unit->tp_parts ? unit->tp_parts : 1;
+}
+
+int flat_ranges(const flat_unit *unit) {
+    return unit->range_count * flat_parts(unit);
+}
+
+int flat_kind(const flat_unit *unit, int r) {
+    return r / flat_parts(unit);
+}
+
+int flat_part_of(const flat_unit *unit, int r) {
+    return r % flat_parts(unit);
+}
+
+const flat_range *flat_range_at(const flat_unit *unit, int r) {
+    return &unit->ranges[flat_kind(unit, r)];
+}
+
+tensor flat_tensor(const flat_range *range, int part, int i) {
+    tensor t = range->tensors[i];
+    if (!part) return t;
+    t.shard += part;
+    if (t.split == SPLIT_NONE) {
+        t.copy = true;
+    } else if (t.split == SPLIT_ROWS) {
+        t.first_row = (size_t)(t.shard / t.shard_copies) * t.rows;
+        t.copy = t.shard % t.shard_copies != 0;
+    } else {
+        t.first_col = (size_t)t.shard * t.cols;
+    }
+    return t;
+}
+
 void flat_finish(flat_range *range, int slices) {
     range->count = round_up(range->used, FLAT_ALIGN * (size_t)slices);
 }
@@ -49,6 +84,7 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
         if (!found) run->from = first;
         run->to = last;
         run->in_part = t->in_part;
+        run->copies = t->shard_copies;
         found = true;
     }
     return found;
@@ -57,7 +93,7 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
 size_t flat_unit_count(const flat_unit *unit) {
     size_t count = 0;
     for (int i = 0; i < unit->range_count; i++) count += unit->ranges[i].count;
-    return count;
+    return count * (size_t)flat_parts(unit);
 }
 
 /* `count` elements of local row `row` (counted over all parts) from column `col` on. */
@@ -88,13 +124,14 @@ static void init_tensor(const tensor *t, uint64_t seed, size_t begin, size_t end
     }
 }
 
-void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t count, float *dst) {
+void flat_init(const flat_range *range, int part, uint64_t seed, size_t begin, size_t count,
+               float *dst) {
     memset(dst, 0, count * sizeof *dst);
     for (int i = 0; i < range->tensor_count; i++) {
-        const tensor *t = &range->tensors[i];
+        const tensor t = flat_tensor(range, part, i);
         size_t from, to;
-        if (flat_overlap(t, begin, count, &from, &to))
-            init_tensor(t, seed, from - t->offset, to - t->offset, dst + (from - begin));
+        if (flat_overlap(&t, begin, count, &from, &to))
+            init_tensor(&t, seed, from - t.offset, to - t.offset, dst + (from - begin));
     }
 }
 

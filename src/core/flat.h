@@ -8,6 +8,9 @@
  *           and head the token matrix is a separate range, so that the slices of a tied matrix agree in both
  *           units.
  *   tensor  a named parameter inside a range, as this tp rank holds it
+ *   part    with parallel.exact a tp rank plays several parts: each has the ranges and tensors that a rank of
+ *           tp = exact_tp has. A unit describes those of its first part; range r of a rank is that of part
+ *           r % tp_parts (flat_range_at)
  *
  * Invariant: slices, and tensors that are not joined to the one before, start at multiples of FLAT_ALIGN elements;
  * the padding between them is zero and stays zero. Cost of a range: the rounding of its tensors and of its end, which
@@ -49,6 +52,8 @@ typedef struct {
     bool in_part; /* of a tp_partial tensor: partial over TRINE_TP_PART only */
     bool copy;    /* a lower tp rank has the same elements, and counts and saves them */
     bool joined;  /* follows the tensor before without padding: a layer reads them as one matrix */
+    int shard;    /* which of the tp shards it is */
+    int shard_copies; /* neighbours that hold the same rows, of fewer kv heads than shards; else 1 */
     size_t offset; /* elements from the start of the range; set by flat_add */
 } tensor;
 
@@ -65,7 +70,18 @@ typedef struct {
 typedef struct {
     flat_range ranges[FLAT_RANGES];
     int range_count;
+    int tp_parts; /* of this rank; 0: 1 */
 } flat_unit;
+
+/* The ranges of a rank, and one of them: those that are the same range of its parts follow each other. flat_kind:
+ * which of unit->ranges it is; flat_part_of: of which part it is. Pure. */
+int flat_parts(const flat_unit *unit);
+int flat_ranges(const flat_unit *unit);
+int flat_kind(const flat_unit *unit, int r);
+int flat_part_of(const flat_unit *unit, int r);
+const flat_range *flat_range_at(const flat_unit *unit, int r);
+/* Tensor i of a range, as part `part` of this rank has it. Pure. */
+tensor flat_tensor(const flat_range *range, int part, int i);
 
 /* Elements of a tensor on this rank. Pure. */
 size_t tensor_count(const tensor *t);
@@ -81,10 +97,11 @@ void flat_finish(flat_range *range, int slices);
 bool flat_overlap(const tensor *t, size_t begin, size_t count, size_t *from, size_t *to);
 
 /* Elements [from, to) of a range, counted from its start, whose gradients are summed over tp, or over
- * TRINE_TP_PART if in_part. */
+ * TRINE_TP_PART if in_part: `copies` shards have them. */
 typedef struct {
     size_t from, to;
     bool in_part;
+    int copies; /* of in_part */
 } flat_run;
 
 /* The next such run in [begin, begin + count). *next is the iterator, 0 at first. False: no more. Pure. */
@@ -93,13 +110,13 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
 /* Elements of the tensor on this rank without its padding rows. Pure. */
 size_t tensor_real(const tensor *t);
 
-/* Sum of the ranges' counts. Pure. */
+/* Sum of the counts of all ranges. Pure. */
 size_t flat_unit_count(const flat_unit *unit);
 
-/* dst[i] = initial value of element begin + i of the range, i < count: a function of (seed, tensor
+/* dst[i] = initial value of element begin + i of the range of a part, i < count: a function of (seed, tensor
  * name, global element index) only; alignment gaps and padding rows are zero. dst is in host memory.
  * Not collective. */
-void flat_init(const flat_range *range, uint64_t seed, size_t begin, size_t count, float *dst);
+void flat_init(const flat_range *range, int part, uint64_t seed, size_t begin, size_t count, float *dst);
 
 /* Starts the reduction of a range of `count` elements over the dp group; comm_wait on *request completes it:
  *

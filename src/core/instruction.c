@@ -150,7 +150,7 @@ static const char *when_text(operand_when when) {
     case RECEIVES: return " if the unit's input arrives in a message";
     case CLOSES: return " if it is the last of a chunk, except of the model's last chunk";
     case OPENS: return " if it is the first of a chunk, of several on the stage";
-    case FULL_GRADS: return " with ZeRO-0/1";
+    case SMALL_AT_REST: return " with ZeRO-0/1";
     case ALWAYS:
     case SET:
     case UNSET: break;

@@ -52,7 +52,7 @@ typedef enum {
     CLOSES,   /* its output is the input of the next chunk: the last unit of a chunk */
     OPENS,    /* the first unit of a chunk, on a stage of several, which share the memory of a slot: this chunk
                  overwrites the output of the one that had the slot before */
-    FULL_GRADS, /* gradients accumulate at rest (ZeRO-0/1) */
+    SMALL_AT_REST, /* spec_small_at_rest (ZeRO-0/1 of one lane) */
     SET,        /* the optional field that `optional` names is set */
     UNSET
 } operand_when;
@@ -122,7 +122,7 @@ typedef struct {
       "accumulate at rest")                                                                        \
     X(BACKWARD_INPUT, "u m s [i] d [b] k", TRAINING, OVER(TP),                                     \
       (INPUTS, WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS, WRITE(KEEP, 'k'),                 \
-       WRITE_IF(FULL_GRADS, GRADS, 'u')),                                                          \
+       WRITE_IF(SMALL_AT_REST, GRADS, 'u')),                                                          \
       "the part of BACKWARD that computes the gradient of the unit's input in gradient stream d "  \
       "and the gradients of norms; saves in keep buffer k what BACKWARD_WEIGHT needs")             \
     X(BACKWARD_WEIGHT, "u m s [i] [d] [r] [k]", TRAINING, OVER(TP),                                \

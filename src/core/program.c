@@ -134,7 +134,7 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     case RECEIVES: return i->unit == spec_chunk_first(s, chunk) && spec_receives(s, chunk);
     case CLOSES: return i->unit == spec_chunk_last(s, chunk) && chunk < spec_edges(s);
     case OPENS: return i->unit == spec_chunk_first(s, chunk) && spec_stage_chunks(s, p->stage) > 1;
-    case FULL_GRADS: return spec_zero(s)->full_grads;
+    case SMALL_AT_REST: return spec_small_at_rest(s);
     case SET: return instr_field(i, rule->optional) >= 0;
     case UNSET: return instr_field(i, rule->optional) < 0;
     }

@@ -18,7 +18,11 @@
  *   2      4 + 12/d   2 + 16/d                  2 + 14/d
  *   3      16/d       18/d                      16/d
  *
- * (the fp32 master weights of 16-bit types have the optimizer's placement; with fp32 there are none). */
+ * (the fp32 master weights of 16-bit types have the optimizer's placement; with fp32 there are none).
+ *
+ * With parallel.exact the lanes say when gradients are reduced, in every stage: one lane as ZeRO-1 does; lanes of one
+ * micro-batch as ZeRO-2 does; others accumulate in a full buffer, beside which the shard lies (4/d bytes more).
+ * ZeRO-0 has the full buffer in any case, and gathers the sum there at the end. */
 #ifndef TRINE_CORE_SHARDING_H
 #define TRINE_CORE_SHARDING_H
 
@@ -26,14 +30,20 @@
 
 typedef enum { GATHER_NEVER, GATHER_AFTER_UPDATE, GATHER_BEFORE_USE } zero_gather_when;
 
+/* The lanes of a rank (spec_lane_micros). LANES_OF_STAGE: those of the table above. With parallel.exact: one lane of
+ * all micro-batches; several lanes, of one micro-batch each, or of more. */
+typedef enum { LANES_OF_STAGE, LANES_ONE, LANES_SINGLE, LANES_SEVERAL, LANES } zero_lanes;
+
 /* A row of the table. */
 typedef struct {
     placement params, grads, optimizer; /* at rest, when a step ends (grads: after REDUCE) */
-    bool full_grads;                    /* accumulated in a full buffer, reduced once */
+    bool full_grads;                    /* a lane accumulates in a full buffer; else it has one micro-batch, whose
+                                           gradients are in a reduce buffer */
+    bool apart;                         /* the sum of earlier lanes has a buffer of its own beside the full one */
     zero_gather_when gather;
 } zero_row;
 
-/* The row of a stage; a table, never NULL. Pure. */
-const zero_row *zero_stage(trine_zero zero);
+/* The row of a stage with these lanes; a table, never NULL. Pure. */
+const zero_row *zero_stage(trine_zero zero, zero_lanes lanes);
 
 #endif

@@ -5,7 +5,11 @@
 /* ---- Chunks ----------------------------------------------------------------------------------- */
 
 const zero_row *spec_zero(const program_spec *s) {
-    return zero_stage(s->parallel.zero);
+    zero_lanes lanes = !s->parallel.exact ? LANES_OF_STAGE
+                       : !s->lane         ? LANES_ONE
+                       : s->lane == 1     ? LANES_SINGLE
+                                          : LANES_SEVERAL;
+    return zero_stage(s->parallel.zero, lanes);
 }
 
 int spec_chunks(const program_spec *s) {
@@ -211,5 +215,33 @@ mesh_needs spec_mesh_needs(const program_spec *s) {
 }
 
 int spec_reduces(const program_spec *s) {
-    return spec_zero(s)->full_grads ? 1 : s->micros;
+    return s->micros / spec_lane_micros(s);
+}
+
+int spec_lane_micros(const program_spec *s) {
+    if (s->parallel.exact) return s->lane ? s->lane : s->micros;
+    return spec_zero(s)->full_grads ? s->micros : 1;
+}
+
+/* An evaluation adds no gradients. */
+int spec_micro_number(const program_spec *s, int ranks, int rank, int micro) {
+    if (!s->parallel.exact || s->forward_only) return micro * ranks + rank;
+    int each = spec_lane_micros(s), lanes = spec_reduces(s) * ranks;
+    return micro % each * lanes + micro / each * ranks + rank;
+}
+
+uint64_t spec_sample(const program_spec *s, int ranks, int rank, int micro, size_t batch) {
+    return (uint64_t)spec_micro_number(s, ranks, rank, micro) * batch;
+}
+
+bool spec_begins_lane(const program_spec *s, int micro) {
+    return micro % spec_lane_micros(s) == 0;
+}
+
+bool spec_ends_lane(const program_spec *s, int micro) {
+    return spec_begins_lane(s, micro + 1);
+}
+
+bool spec_small_at_rest(const program_spec *s) {
+    return spec_zero(s)->full_grads && spec_reduces(s) == 1;
 }

@@ -63,11 +63,12 @@ struct program_spec {
     bool weight_follows; /* every BACKWARD_WEIGHT follows its BACKWARD_INPUT, whatever the schedule says */
     const struct pp_orders *orders; /* an order from a file instead of the schedule's (pp/order_file.h); not owned */
     bool forward_only;   /* an evaluation: no backward, no update */
+    int lane;            /* with parallel.exact: micro-batches of a lane (spec_lane_micros); 0: all */
 };
 
 /* All of these are pure, except that spec_check_edges may raise an error. */
 
-/* The row of the spec's ZeRO stage. */
+/* The row of the spec's ZeRO stage and lanes. */
 const zero_row *spec_zero(const program_spec *s);
 
 int spec_chunks(const program_spec *s);
@@ -133,7 +134,23 @@ trine_status spec_check_edges(const program_spec *s);
  * the two stages that share the token matrix. mesh_needs_default for one chunk per stage, tied or not. */
 mesh_needs spec_mesh_needs(const program_spec *s);
 
-/* REDUCEs per unit and step. */
+/* A rank's micro-batches are summed over dp in lanes: consecutive micro-batches whose gradients are added first, on
+ * the rank, and then together over dp. ZeRO-0 and 1 have one lane a step, ZeRO-2 and 3 one a micro-batch; with
+ * parallel.exact they are exact_dp / dp, whatever the layout. Micro-batches of a lane; lanes, that is, REDUCEs per
+ * unit and step; whether a micro-batch begins a lane, or ends one. */
+int spec_lane_micros(const program_spec *s);
 int spec_reduces(const program_spec *s);
+bool spec_begins_lane(const program_spec *s, int micro);
+bool spec_ends_lane(const program_spec *s, int micro);
+/* Whether BACKWARD_INPUT adds its gradients to those at rest. Else, where the sum of the lane before may still be
+ * there, it leaves them to BACKWARD_WEIGHT. Pure. */
+bool spec_small_at_rest(const program_spec *s);
+/* The number in the step of a micro-batch of the rank'th of `ranks` ranks that read different samples. They take
+ * micro-batches in turn: the first ones of all ranks are the first of the step, for any number of ranks. With
+ * parallel.exact lanes do: lane l of D has l, l + D, l + 2 D ..., and rank r has lanes r, r + ranks ..., one after
+ * the other. */
+int spec_micro_number(const program_spec *s, int ranks, int rank, int micro);
+/* The number in the step of its first sample, with micro-batches of `batch` samples. */
+uint64_t spec_sample(const program_spec *s, int ranks, int rank, int micro, size_t batch);
 
 #endif

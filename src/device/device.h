@@ -62,6 +62,7 @@ typedef struct device {
     trine_dtype grads;   /* element type of gradients of parameters: TRINE_F32, or `compute` */
     device_precision precision;
     int threads;         /* for the operators */
+    bool exact_threads;  /* as in the configuration */
     void *state;         /* of the backend (primitive caches); NULL in ref */
     void *opened;        /* of cuda_open.c; NULL for other devices and for a device for sizes */
 } device;
@@ -74,6 +75,7 @@ typedef struct {
     int place;           /* cuda: number of this rank on its node, from 0, which selects its GPU */
     device_precision precision;
     trine_dtype compute, grads; /* 0: TRINE_F32 */
+    bool exact_threads;  /* cpu: no bit depends on the number of threads; other devices' bits never do */
 } device_config;
 
 /* Finds a kind by its name; name may be NULL. Errors: TRINE_EINVAL lists all names. Pure. */
@@ -122,6 +124,11 @@ trine_status device_wait(device *d);
  * blocks the host. */
 trine_status device_pin(device *d, void *p, size_t bytes);
 void device_unpin(device *d, void *p);
+
+/* Creates what the products of a linear layer, x (T, K) and w (N, K), need: a device with exact_threads refuses here,
+ * and otherwise in the operators, what it cannot multiply. Does nothing on other devices. Errors: TRINE_EUNSUPPORTED
+ * with the product's sizes and types; TRINE_EMATH, TRINE_ENOMEM. */
+trine_status device_prepare_linear(device *d, bool biased, size_t T, size_t N, size_t K);
 
 /* The number of rows of a matrix that may be padded (the vocabulary on a tp rank) is rounded up to a
  * multiple of this. On a GPU it is 64: cuBLAS has its fast kernels where sizes and row lengths are

@@ -59,7 +59,8 @@ static trine_status create(device **out, const device_config *config) {
                   .compute = config->compute,
                   .grads = config->grads,
                   .precision = config->precision,
-                  .threads = config->threads};
+                  .threads = config->threads,
+                  .exact_threads = config->exact_threads};
     *out = d;
     return TRINE_OK;
 }
@@ -115,6 +116,11 @@ void device_close(device **d) {
 
 trine_status device_pin(device *d, void *p, size_t bytes) {
     return d->kind == DEVICE_CUDA && bytes ? cuda_pin(d, p, bytes) : TRINE_OK;
+}
+
+trine_status device_prepare_linear(device *d, bool biased, size_t T, size_t N, size_t K) {
+    bool refuses = d->kind == DEVICE_CPU && d->exact_threads;
+    return refuses ? cpu_prepare_linear(d, biased, T, N, K) : TRINE_OK;
 }
 
 void device_unpin(device *d, void *p) {

@@ -9,12 +9,13 @@
  * operands (dw, dbias, dgain, dq_gain, dk_gain, dtable, add, sum_squares, g of adamw), which have d->grads.
  * `float *` is always fp32. For every type, an operator computes in fp32 or better and rounds when it
  * stores, to the nearest, ties to even; 16-bit sums are not rounded in between.
- * Numbers: the result does not depend on the number of threads (except for the matmuls of the cpu
- * backend, see docs/numbers.md). A NaN in an input gives a NaN in the output.
+ * Numbers: the result does not depend on the number of threads (except for the matmuls of a cpu device
+ * without exact_threads, see docs/numbers.md). A NaN in an input gives a NaN in the output.
  * Errors: TRINE_EMATH from a maths library; plain loops cannot fail. */
 #ifndef TRINE_DEVICE_OPS_H
 #define TRINE_DEVICE_OPS_H
 
+#include "base/exact_sum.h"
 #include "device/device.h"
 
 #ifdef __cplusplus
@@ -69,6 +70,13 @@ typedef struct {
 /* sum_squares adds in runs ("blocks") of this many elements, each in a fixed order, so that the
  * result depends neither on the number of threads nor on the vector width. */
 #define SUM_SQUARES_BLOCK 4096
+
+/* sum_squares_exact adds blocks of this many elements, which start at multiples of it from x, in double: lane j is
+ * the sum of the squares of elements j, j + EXACT_LANES, ..., in this order; then lane j + 4 is added to lane j, lane
+ * j + 2, and lane 1 to lane 0. An element outside of the part counts as zero. */
+#define EXACT_BLOCK    64
+#define EXACT_LANES    8
+#define SQUARES_DIGITS EXACT_WORDS /* base/exact_sum.h */
 
 /* The operators: name; unit of work, FLOPS or BYTES; amount of work (see src/profile/timed_device.c); parameters
  * after the device; the same as arguments. OPTIONAL: a device may have NULL.
@@ -238,6 +246,10 @@ typedef struct {
       (float *max, float *sums, const void *logits, const int32_t *targets, int32_t first,         \
        size_t T, size_t V, size_t valid),                                                          \
       (max, sums, logits, targets, first, T, V, valid))                                            \
+    /* max (T) = the largest of own (parts, T) */                                                  \
+    X(xent_max, BYTES, floats((parts + 1) * T),                                                    \
+      (float *max, const float *own, size_t parts, size_t T),                                      \
+      (max, own, parts, T))                                                                        \
     /* sums[t][0] *= exp(own[t] - max[t]): makes a sum that is relative to the shard's maximum
      * own (T) relative to the maximum over the vocabulary max (T), which is at least as large */  \
     X(xent_rescale, BYTES, floats(4 * T),                                                          \
@@ -263,6 +275,20 @@ typedef struct {
     X(sum_squares, BYTES, gradients(d, ops_parts_sum(parts, count)),                               \
       (double *sums, const void *x, const ops_part *parts, int count),                             \
       (sums, x, parts, count))                                                                     \
+    /* y (n) = the sum of the addends x (parts, n), which lie `stride` elements apart, by a tree: n addends are cut at
+     * the largest power of two below n, and the sums of both sides are added. Additions are fp32 on every device, and
+     * y is rounded once: equal bits everywhere. Numbers of x and y are fp32 if wide, else of the compute type. parts
+     * is 1 (a conversion) to 255. y may be the first addend if both have one type */             \
+    X(sum_parts, BYTES, floats((x_wide ? parts * n : 0) + (y_wide ? n : 0)) +                      \
+      numbers(d, (x_wide ? 0 : parts * n) + (y_wide ? 0 : n)),                                     \
+      (void *y, bool y_wide, const void *x, bool x_wide, size_t parts, size_t stride, size_t n),   \
+      (y, y_wide, x, x_wide, parts, stride, n))                                                    \
+    /* digits (SQUARES_DIGITS, in device memory), an exact sum that is carried (base/exact_sum.h), += sums of
+     * squares of each part of x, by blocks of EXACT_BLOCK elements. Equal bits on every device, for any threads, and
+     * however the parts are divided at multiples of EXACT_BLOCK among calls; x are gradients */       \
+    X(sum_squares_exact, BYTES, gradients(d, ops_parts_sum(parts, count)),                         \
+      (int64_t *digits, const void *x, const ops_part *parts, int count),                          \
+      (digits, x, parts, count))                                                                   \
     /* One pass over the elements of the parts: updates w, m, v from g. w is fp32. If the
      * compute type is not fp32, w is the master and copy = w rounded to the compute type; else
      * copy is NULL.

@@ -13,20 +13,7 @@ trine_status dp_micro_batches(int global_batch, int micro_batch, int ranks, int 
     return TRINE_OK;
 }
 
-/* Micro-batch-major: the first micro-batches of all ranks are the first samples, for any number of ranks. */
-uint64_t dp_sample(int micro_batch, int ranks, int d, int m, int b) {
-    return ((uint64_t)m * (uint64_t)ranks + (uint64_t)d) * (uint64_t)micro_batch + (uint64_t)b;
-}
-
 /* ---- LOAD ------------------------------------------------------------------------------------- */
-
-void dp_step_samples(const state_config *c, uint64_t first, step_io *io) {
-    axis_set axes = axes_of_samples();
-    int micro = (int)c->model.batch;
-    int ranks = axes_size(c->layout, axes), place = axes_place(c->layout, axes, c->coord);
-    io->first_sample = first + dp_sample(micro, ranks, place, 0, 0);
-    io->sample_step = dp_sample(micro, ranks, 0, 1, 0);
-}
 
 static trine_status check_load(stage_state *s, const instr *i) {
     chunk_facts c = check_chunk_of(s, i);

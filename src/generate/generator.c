@@ -113,7 +113,7 @@ static trine_status setup_world(trine_generator *g) {
 
 static trine_status check_model(const trine_model *m, const trine_layout *l) {
     program_spec spec;
-    TRY(gpt_check_tp(m, l->tp));
+    TRY(gpt_check_tp(m, "--tp", l->tp));
     gpt_spec(m, &spec);
     CHECK(l->pp <= spec.units, TRINE_EINVAL,
           "pp %d: the model has %d units (embedding, %d blocks, head), and a stage needs at least "

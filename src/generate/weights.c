@@ -44,7 +44,7 @@ static trine_status init_range(device *d, init_buffer *p, const flat_range *rang
     size_t element = trine_dtype_bytes(d->compute);
     for (size_t at = 0; at < range->count; at += INIT_COUNT) {
         size_t count = range->count - at < INIT_COUNT ? range->count - at : INIT_COUNT;
-        flat_init(range, seed, at, count, p->values);
+        flat_init(range, 0, seed, at, count, p->values);
         TRY(device_write(d, to + at * element, rounded(p, d->compute, count), count * element));
     }
     return TRINE_OK;

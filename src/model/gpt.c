@@ -45,10 +45,12 @@ static bool splits_heads(const gpt_shape *s, unit_kind kind) {
 }
 
 void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec) {
+    const trine_parallel *p = &spec->parallel;
     gpt_shape s = {.tp = tp, .sequence = sequence};
     gpt_set_sizes(&s, m);
     spec->tp_partial = tp > 1 && (sequence || splits_heads(&s, UNIT_BLOCK));
     spec->tp_part = gpt_kv_copies(&s);
+    if (p->exact && p->exact_tp > 1) spec->tp_partial = true;
 }
 
 /* Embedding and head must not share a layer name. */
@@ -78,12 +80,13 @@ trine_status gpt_check_family(const trine_model *m) {
     return check_names_differ(m);
 }
 
-trine_status gpt_check_tp(const trine_model *m, int tp) {
+trine_status gpt_check_tp(const trine_model *m, const char *option, int tp) {
     int heads = m->num_attention_heads, ffn = m->ffn_hidden_size, groups = m->num_query_groups;
     CHECK(heads % tp == 0 && ffn % tp == 0, TRINE_EINVAL,
-          "--tp %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", tp, heads, ffn);
+          "%s %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", option, tp, heads,
+          ffn);
     CHECK(groups < 1 || groups % tp == 0 || tp % groups == 0, TRINE_EINVAL,
-          "--tp %d: one of it and --num-query-groups %d must divide the other", tp, groups);
+          "%s %d: one of it and --num-query-groups %d must divide the other", option, tp, groups);
     return TRINE_OK;
 }
 
@@ -152,14 +155,16 @@ static bool is_shared(const layer_tensor *own, const gpt_shape *s, const list_la
     return at->row->width.dim == TRINE_QKV && own->matrix > 0 && gpt_kv_copies(s) > 1;
 }
 
-/* The sizes of this rank's shard. Only the rows of the vocabulary need not be divisible: the last rows may be
+/* The sizes of the shard of this rank's first part. Only the rows of the vocabulary need not be divisible: the last rows may be
  * padding. */
 static void split_over_tp(tensor *t, const layer_tensor *own, const gpt_shape *s,
                           const list_layer *at) {
     size_t tp = (size_t)s->tp, rank = (size_t)s->tp_rank;
     t->rows = t->global_rows, t->cols = t->global_cols;
+    t->shard = s->tp_rank, t->shard_copies = 1;
     if (is_shared(own, s, at)) {
         size_t copies = (size_t)gpt_kv_copies(s);
+        t->shard_copies = (int)copies;
         t->rows = t->global_rows / (tp / copies);
         t->first_row = rank / copies * t->rows;
         t->copy = rank % copies != 0;
@@ -209,7 +214,7 @@ static void set_name(tensor *t, const layer_tensor *own, const gpt_shape *s, siz
 static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
                           const list_layer *at, const layer_tensor *own) {
     const kind_tensor *k = own->kind;
-    tensor t = {.tp_partial = (k->from == FROM_ROWS && gpt_splits_rows(s)) ||
+    tensor t = {.tp_partial = (k->from == FROM_ROWS && gpt_shares_rows(s)) ||
                               (k->from == FROM_HEADS && s->tp > 1),
                 .joined = own->joined};
     set_sides(&t, own, s, l, at);
@@ -229,7 +234,7 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     unit_kind kind = gpt_unit_kind(s, unit);
     unit_list l;
     list_resolve_valid(&l, s, kind);
-    *out = (flat_unit){.range_count = 1};
+    *out = (flat_unit){.range_count = 1, .tp_parts = gpt_parts(s)};
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];
         for (int i = 0, count = layer_tensors(l.layers[n].row, tensors); i < count; i++) {
@@ -352,8 +357,11 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
                      void *const base[FLAT_RANGES]) {
     cursor c = first_tensor(s, unit);
     u->index = unit;
-    while (next_param(&c, layout))
-        u->params[c.number].w = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->compute);
+    while (next_param(&c, layout)) {
+        param *p = &u->params[c.number];
+        p->w = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->compute);
+        p->w_part = layout->ranges[c.range].count;
+    }
 }
 
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
@@ -363,6 +371,7 @@ void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *
     while (next_param(&c, layout)) {
         param *p = &u->params[c.number];
         p->dw = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->grads);
+        p->dw_part = layout->ranges[c.range].count;
         p->mode = mode;
     }
 }

@@ -39,8 +39,9 @@ double gpt_parameters(const trine_model *m);
 
 /* Checks the rules of trine_model.h. Errors: TRINE_EINVAL. Pure. */
 trine_status gpt_check_family(const trine_model *m);
-/* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL. Pure. */
-trine_status gpt_check_tp(const trine_model *m, int tp);
+/* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL with the option
+ * that says how many. Pure. */
+trine_status gpt_check_tp(const trine_model *m, const char *option, int tp);
 /* Prints the lists with the shapes, tensors and communication of one tp rank. Errors: TRINE_EINVAL. Not collective.
  */
 trine_status gpt_print_lists(const gpt_shape *s, FILE *out);
@@ -62,6 +63,7 @@ tensor gpt_tensor(const trine_model *m, size_t index);
 typedef struct {
     int index;
     param params[LIST_TENSORS];
+    const char *small; /* gpt_keep.small of the last BACKWARD_INPUT whose BACKWARD_WEIGHT has not run; NULL: none */
 } gpt_unit;
 
 /* Binds the unit's weights (gradients) to ranges that start at base[i]; the gradient (weight) pointers
@@ -91,6 +93,8 @@ typedef struct {
     unit_list lists[UNIT_KINDS];
     void *buffers[LIST_BUFFERS]; /* gradients inside a unit, and values that no backward pass reads */
     void *full;                 /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *addends;              /* (P, N, C): tp_region's, as `wide`; NULL without parts */
+    float *wide;                /* (N, C) */
     void *dropped;               /* (R, C): a gradient after a dropout; NULL without dropout */
     void *workspace;             /* the largest that any kind of layer requires */
     void *rebuilt[UNIT_KINDS][LIST_BUFFERS]; /* recomputed values of one unit; NULLs if the rank has no

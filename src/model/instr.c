@@ -29,7 +29,7 @@ static void take_acts(const void *shape, arena *a, const device *dev, int unit, 
 
 static void take_keep(const void *shape, arena *a, const device *dev, const program_spec *spec,
                       void *keep) {
-    gpt_keep_take(a, shape, dev, !spec_zero(spec)->full_grads, keep);
+    gpt_keep_take(a, shape, dev, !spec_small_at_rest(spec), keep);
 }
 
 state_model gpt_state_model(const gpt_shape *s) {
@@ -37,7 +37,7 @@ state_model gpt_state_model(const gpt_shape *s) {
                          .stream = gpt_rows(s).count * s->C,
                          .batch = s->B,
                          .tokens = s->B * s->T,
-                         .shares_outputs = s->tp > 1,
+                         .shares_outputs = gpt_tp_ranks(s) > 1,
                          .unit_record = sizeof(gpt_unit),
                          .acts_record = sizeof(gpt_acts),
                          .keep_record = sizeof(gpt_keep),
@@ -259,35 +259,38 @@ static void bind_params(const rank_state *s, held_unit *u, const instr *i) {
 
 /* Zeroes what backward does not write: padding rows, and the gaps between and after tensors. A buffer is shared by
  * units of different layouts, so an old NaN would otherwise remain there. */
-static void zero_padding(const step_run *r, const flat_range *range, char *base) {
+static void zero_padding(const step_run *r, const held_unit *u, int number, char *base) {
     size_t element = state_grad_bytes(r->state);
+    const flat_range *range = state_range(u, number);
     for (int n = 0; n < range->tensor_count; n++) {
-        const tensor *t = &range->tensors[n];
+        const tensor t = flat_tensor(range, flat_part_of(&u->layout, number), n);
         bool last = n == range->tensor_count - 1;
-        size_t from = t->offset + tensor_real(t), to = last ? range->count : t[1].offset;
+        size_t from = t.offset + tensor_real(&t);
+        size_t to = last ? range->count : range->tensors[n + 1].offset;
         device_zero(r->dev, base + from * element, (to - from) * element);
     }
 }
 
 /* Binds the unit's gradients to reduce buffer i->reduce, which dp/reduce.c has assigned to the last instruction that
- * computes them (BACKWARD, BACKWARD_WEIGHT), or with -1 to the gradients at rest. Gradients are set, not added to,
- * in a reduce buffer, and at rest in the first micro-batch. */
+ * computes them (BACKWARD, BACKWARD_WEIGHT), or with -1 to the gradients at rest. The first micro-batch of a lane
+ * sets gradients, the others add to them. */
 static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     const rank_state *s = r->state;
     void *base[FLAT_RANGES];
-    grad_mode mode = i->reduce >= 0 || i->micro == 0 ? GRAD_SET : GRAD_ADD;
+    grad_mode mode = spec_begins_lane(r->program->spec, i->micro) ? GRAD_SET : GRAD_ADD;
     state_grad_bases(s, u, i->reduce, base);
-    for (int n = 0; mode == GRAD_SET && n < u->layout.range_count; n++)
-        zero_padding(r, &u->layout.ranges[n], base[n]);
+    for (int n = 0; mode == GRAD_SET && n < flat_ranges(&u->layout); n++)
+        zero_padding(r, u, n, state_range_at(u, base, n, state_grad_bytes(s)));
     gpt_bind_grads(u->record, shape_of(s), u->unit, &u->layout, base, mode);
 }
 
 /* ---- Gradients that BACKWARD_INPUT computes ------------------------------------------------------ */
 
 /* Gradients of layers whose backward pass is not split, such as norms. They are computed at rest or, if they do not
- * accumulate there, in the keep buffer: there is no reduce buffer before BACKWARD_WEIGHT, which moves them into it.
- */
-typedef enum { BIND_SMALL, MOVE_SMALL } small_use;
+ * accumulate there, in the keep buffer: before BACKWARD_WEIGHT there is no reduce buffer, and at rest the lane before may
+ * not be reduced. BACKWARD_WEIGHT moves them there. Those of the lane's earlier micro-batches, which are added to, are
+ * in the keep buffer of the last or, where its BACKWARD_WEIGHT has run, at rest. */
+typedef enum { START_SMALL, BIND_SMALL, MOVE_SMALL } small_use;
 
 static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, small_use use) {
     const gpt_shape *s = shape_of(r->state);
@@ -298,21 +301,29 @@ static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, sma
         const list_layer *layer = &l->layers[n];
         for (int i = 0; !list_splits(layer) && i < layer->kind->tensor_count; i++) {
             param *p = &u->params[layer->tensor + i];
-            size_t bytes = list_small(&layer->kind->tensors[i], s) * state_grad_bytes(r->state);
-            if (use == BIND_SMALL)
-                p->dw = at, p->mode = GRAD_SET;
-            else
-                device_copy(r->dev, p->dw, at, bytes);
-            at += bytes;
+            size_t count = list_small(&layer->kind->tensors[i], s),
+                   element = state_grad_bytes(r->state);
+            if (use == BIND_SMALL) p->dw = at, p->dw_part = count;
+            for (int part = 0; part < gpt_parts(s); part++, at += count * element) {
+                char *rest = (char *)p->dw + (size_t)part * p->dw_part * element;
+                if (use == MOVE_SMALL) device_copy(r->dev, rest, at, count * element);
+                if (use == START_SMALL)
+                    device_copy(r->dev, at, u->small ? u->small + (at - (char *)keep->small) : rest,
+                                count * element);
+            }
         }
     }
 }
 
-static void bind_small(const step_run *r, const instr *i, held_unit *u, const gpt_keep *keep) {
-    if (keep->small)
-        each_small(r, u->record, keep, BIND_SMALL);
-    else
-        bind_grads(r, u, i);
+static void bind_small(const step_run *r, const instr *i, held_unit *held, const gpt_keep *keep) {
+    gpt_unit *u = held->record;
+    bool adds = !spec_begins_lane(r->program->spec, i->micro);
+    if (!keep->small || adds) bind_grads(r, held, i);
+    if (!keep->small) return;
+    if (adds) each_small(r, u, keep, START_SMALL);
+    each_small(r, u, keep, BIND_SMALL);
+    for (int n = 0; n < LIST_TENSORS; n++) u->params[n].mode = adds ? GRAD_ADD : GRAD_SET;
+    u->small = keep->small;
 }
 
 /* ---- Running ---------------------------------------------------------------------------------- */
@@ -346,6 +357,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     held_unit *u = state_unit(s, i->unit);
     const gpt_scratch *scratch = s->scratch;
     double scale = r->io->scale;
+    bool exact = r->program->spec->parallel.exact;
     c->held = u;
     c->unit = u->record;
     c->acts = state_acts(s, u, i->slot);
@@ -353,7 +365,13 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->output = slot->outputs[s->index[i->unit]];
     c->stream = i->stream < 0 ? NULL : s->streams[i->stream];
     c->keep = i->keep < 0 ? NULL : state_keep(s, i->keep);
-    c->tp = (tp_region){step_group(r, TRINE_TP), r->dev, scratch->full};
+    c->tp = (tp_region){.comm = step_group(r, TRINE_TP),
+                        .dev = r->dev,
+                        .full = scratch->full,
+                        .tree = shape_of(s)->exact,
+                        .parts = gpt_parts(shape_of(s)),
+                        .addends = scratch->addends,
+                        .wide = scratch->wide};
     c->run = (gpt_run){.dev = r->dev,
                        .tp = &c->tp,
                        .shape = shape_of(s),
@@ -365,14 +383,16 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
                            .sample = step_sample(r, i->micro),
                            .scale = scale,
                            .grad_scale = scale * r->io->loss_scale,
-                           .loss = s->loss};
+                           .loss = s->loss + (exact ? i->micro : 0)};
 }
 
 static trine_status run_weight(step_run *r, const instr *i, gpt_call *c) {
     bind_grads(r, c->held, i);
     if (!c->keep) return gpt_backward(&c->run, c->unit, c->acts, c->stream, c->input, &c->batch);
     TRY(gpt_backward_weight(&c->run, c->unit, c->acts, c->keep, c->input, &c->batch));
-    if (c->keep->small) each_small(r, c->unit, c->keep, MOVE_SMALL);
+    if (!c->keep->small) return TRINE_OK;
+    each_small(r, c->unit, c->keep, MOVE_SMALL);
+    if (c->unit->small == c->keep->small) c->unit->small = NULL;
     return TRINE_OK;
 }
 
@@ -399,10 +419,10 @@ static trine_status run_unit(step_run *r, const instr *i) {
 static uint64_t crossing_bytes(const rank_state *s, tp_crossings c) {
     const gpt_shape *shape = shape_of(s);
     size_t count = shape->B * shape->T * shape->C;
-    trine_dtype type = s->config.dev->compute;
+    trine_dtype type = s->config.dev->compute, sum = gpt_parts(shape) > 1 ? TRINE_F32 : type;
     if (!gpt_splits_rows(shape))
-        return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, type);
-    return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, type) +
+        return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_REDUCE, count, sum);
+    return (uint64_t)c.sums * state_bytes(s, TRINE_TP, TRINE_TALLY_REDUCE_SCATTER, count, sum) +
            (uint64_t)c.gathers * state_bytes(s, TRINE_TP, TRINE_TALLY_ALL_GATHER, count, type);
 }
 

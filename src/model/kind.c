@@ -55,16 +55,54 @@ static uint64_t dropout_key(const unit_run *r, const char *name) {
     return rng_key(r->seed, full);
 }
 
-const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, bool heads,
-                                dropout_args *out) {
-    const gpt_shape *s = r->shape;
-    double p = heads ? s->attention_dropout : s->hidden_dropout;
+static const dropout_args *dropout_of(const unit_run *r, const trine_layer *row, double p,
+                                      size_t first, dropout_args *out) {
     if (!r->training || p == 0 || !row->dropout) return NULL;
-    size_t first_head = (size_t)s->tp_rank * gpt_heads(s);
     *out = (dropout_args){.p = (float)p,
                           .key = dropout_key(r, row->dropout),
                           .sample = r->batch->sample,
-                          .first = heads ? first_head : r->own.first,
-                          .T = s->T};
+                          .first = first,
+                          .T = r->shape->T};
     return out;
+}
+
+const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, dropout_args *out) {
+    return dropout_of(r, row, r->shape->hidden_dropout, r->own.first, out);
+}
+
+const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *row, int part,
+                                         dropout_args *out) {
+    const gpt_shape *s = r->shape;
+    size_t first_head = (size_t)(s->tp_rank + part) * gpt_heads(s);
+    return dropout_of(r, row, s->attention_dropout, first_head, out);
+}
+
+bool run_next_share(const unit_run *r, row_share *share) {
+    const gpt_shape *s = r->shape;
+    size_t at = share->at + share->n, all = r->own.count;
+    if (at == all) return false;
+    *share = (row_share){at, all - at, -1};
+    for (int p = 0; p < gpt_parts(s) && share->part < 0; p++) {
+        tp_rows rows = gpt_part_rows(s, p);
+        size_t first = rows.first - r->own.first;
+        if (first == at) *share = (row_share){at, rows.count, p};
+        if (first > at && first - at < share->n) share->n = first - at;
+    }
+    return true;
+}
+
+size_t gpt_discard(const device *d, const gpt_shape *s) {
+    bool others = gpt_shares_rows(s) && !gpt_splits_rows(s) && gpt_tp_ranks(s) > 1;
+    return others ? 2 * s->C * trine_dtype_bytes(d->grads) : 0;
+}
+
+void *call_small(const layer_call *c, int n, int part) {
+    const unit_run *r = c->r;
+    size_t bytes = r->shape->C * trine_dtype_bytes(r->dev->grads);
+    if (part >= 0) return tp_dw(r->tp, &c->params[n], part);
+    return (char *)r->workspace + (size_t)n * bytes;
+}
+
+grad_mode call_small_mode(const layer_call *c, int n, int part) {
+    return part >= 0 ? c->params[n].mode : GRAD_SET;
 }

@@ -9,7 +9,8 @@
 #include "model/warm.h"
 #include "state/state.h"
 
-/* Shape of a value: in the residual stream (R, C), or inside a tp region (N, width / tp). */
+/* Shape of a value: in the residual stream (R, C), or inside a tp region (N, width / tp), for each part of this
+ * rank. */
 typedef enum { SHAPE_NONE, SHAPE_STREAM, SHAPE_INSIDE } value_shape;
 
 /* How a value that is not kept is recomputed for the backward pass. */
@@ -86,18 +87,51 @@ typedef struct {
     bool training; /* with dropout */
 } unit_run;
 
-/* Fills *out for this rank's rows, or heads, of the micro-batch, and returns it; returns NULL if nothing is dropped.
- * The key is made from the layer's `dropout`, in block 3 with "h.3." before it. Pure. */
-const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, bool heads, dropout_args *out);
+/* Fills *out for this rank's rows of the micro-batch, or for the heads of a part, and returns it; returns NULL if
+ * nothing is dropped. The key is made from the layer's `dropout`, in block 3 with "h.3." before it. Pure. */
+const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, dropout_args *out);
+const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *row, int part, dropout_args *out);
+
+/* Rows [at, at + n) of this rank's rows of the stream, and the part of this rank that computes the gradients of norms
+ * and positions from them; -1: they are another rank's. run_share walks over all of a rank's rows: *share is {0}
+ * before the first; false: there are no more. Pure. */
+typedef struct {
+    size_t at, n;
+    int part;
+} row_share;
+bool run_next_share(const unit_run *r, row_share *share);
 
 /* A call of one layer. Pointers are to the compute type. */
 typedef struct {
     const unit_run *r;
     const trine_layer *row;
     size_t width_in, width; /* columns of in[0] and of the output, over all tp ranks */
-    const param *params;    /* in the order of the kind's tensors */
+    const param *params;    /* in the order of the kind's tensors, of the first part */
     void *in[TRINE_LAYER_INPUTS], *out, *aux;
 } layer_call;
+
+/* Columns of in[0] and of the output of a part; the rows of the parts' blocks together, for what works row by row. */
+static inline size_t call_columns_in(const layer_call *c) {
+    return c->width_in / (size_t)c->r->shape->tp;
+}
+static inline size_t call_columns(const layer_call *c) {
+    return c->width / (size_t)c->r->shape->tp;
+}
+static inline size_t call_rows(const layer_call *c) {
+    return c->r->rows * (size_t)gpt_parts(c->r->shape);
+}
+
+/* Row `at` of values (R, columns). */
+static inline void *call_row(const layer_call *c, const void *values, size_t at, size_t columns) {
+    return (char *)values + at * columns * trine_dtype_bytes(c->r->dev->compute);
+}
+/* The gradient of tensor n for the part that has the rows: its own; of another rank's rows nobody reads it, and it
+ * goes to the workspace (gpt_discard). */
+void *call_small(const layer_call *c, int n, int part);
+grad_mode call_small_mode(const layer_call *c, int n, int part);
+/* Bytes of workspace for the gradients of other ranks' rows, of tensors (C): 0 where a rank has its parts' rows only.
+ * Pure. */
+size_t gpt_discard(const device *d, const gpt_shape *s);
 
 /* The tensors of a COLUMN or a ROW; without a bias its pointers are NULL. */
 static inline tp_linear linear_of(const layer_call *c) {

@@ -1,24 +1,51 @@
-/* Causal attention over this rank's heads: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; tiled
+/* Causal attention over this rank's heads, part by part: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; tiled
  * as in Dao et al., "FlashAttention", 2022. */
 #include "base/status.h"
 #include "model/kind.h"
 
+/* The memory of a part: qkv (N, ...), output (N, ...), logarithms. */
+typedef struct {
+    void *qkv, *y, *dqkv, *dy;
+    float *lse;
+    dropout_args args;
+} head_part;
+
+static size_t logs(const gpt_shape *s) {
+    return s->B * s->T * gpt_heads(s);
+}
+
+static head_part part_of(const layer_call *c, const layer_grads *g, int p) {
+    size_t at = (size_t)p * c->r->rows, in = call_columns_in(c), out = call_columns(c);
+    return (head_part){.qkv = call_row(c, c->in[0], at, in),
+                       .y = call_row(c, c->out, at, out),
+                       .dqkv = g ? call_row(c, g->in[0], at, in) : NULL,
+                       .dy = g ? call_row(c, g->out, at, out) : NULL,
+                       .lse = (float *)c->aux + (size_t)p * logs(c->r->shape)};
+}
+
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
-    dropout_args drop;
-    return r->dev->ops->attention_forward(r->dev, c->out, c->aux, c->in[0], r->workspace,
-                                          run_dropout(r, c->row, true, &drop), s->B, s->T,
-                                          gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s));
+    for (int p = 0; p < gpt_parts(s); p++) {
+        head_part h = part_of(c, NULL, p);
+        const dropout_args *drop = run_dropout_of_heads(r, c->row, p, &h.args);
+        TRY(r->dev->ops->attention_forward(r->dev, h.y, h.lse, h.qkv, r->workspace, drop, s->B,
+                                           s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s)));
+    }
+    return TRINE_OK;
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
-    dropout_args drop;
-    return r->dev->ops->attention_backward(r->dev, g->in[0], g->out, c->in[0], c->out, c->aux,
-                                           r->workspace, run_dropout(r, c->row, true, &drop), s->B,
-                                           s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s));
+    for (int p = 0; p < gpt_parts(s); p++) {
+        head_part h = part_of(c, g, p);
+        const dropout_args *drop = run_dropout_of_heads(r, c->row, p, &h.args);
+        TRY(r->dev->ops->attention_backward(r->dev, h.dqkv, h.dy, h.qkv, h.y, h.lse, r->workspace,
+                                            drop, s->B, s->T, gpt_heads(s), gpt_kv_heads(s),
+                                            gpt_head_width(s)));
+    }
+    return TRINE_OK;
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {
@@ -31,7 +58,7 @@ static trine_status decode(const layer_call *c, const layer_decode *d) {
 
 /* The logarithm of the sum of exponentials of each row and head. */
 static size_t aux(const gpt_shape *s) {
-    return s->B * s->T * gpt_heads(s) * sizeof(float);
+    return (size_t)gpt_parts(s) * logs(s) * sizeof(float);
 }
 
 static size_t workspace(const device *d, const gpt_shape *s) {

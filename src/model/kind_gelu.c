@@ -3,7 +3,7 @@
 #include "model/kind.h"
 
 static size_t elements(const layer_call *c) {
-    return c->r->rows * (c->width / (size_t)c->r->shape->tp);
+    return call_rows(c) * call_columns(c);
 }
 
 static trine_status forward(const layer_call *c) {

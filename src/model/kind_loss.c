@@ -13,12 +13,6 @@ static chunk chunk_at(const gpt_shape *s, size_t at) {
     return (chunk){at, N - at < K ? N - at : K};
 }
 
-/* The row of the full (N, C), which is in in[0] or in the region's `full`. */
-static void *row_of(const layer_call *c, size_t row) {
-    char *full = tp_addend(c->r->tp, c->in[0]);
-    return full + row * c->width_in * trine_dtype_bytes(c->r->dev->compute);
-}
-
 static trine_status enter(const layer_call *c) {
     const void *full;
     return tp_gather(c->r->tp, &full, c->in[0], c->r->rows, c->width_in);
@@ -28,12 +22,13 @@ static trine_status chunk_loss(const layer_call *c, chunk k) {
     const unit_run *r = c->r;
     const gpt_loss_scratch *a = r->loss;
     size_t V = r->shape->V;
-    TRY(tp_logits_forward(r->tp, a->logits, &c->params[0], row_of(c, k.at), k.n, c->width_in, V));
+    const void *rows = tp_full_row(r->tp, c->in[0], k.at, c->width_in);
+    TRY(tp_logits_forward(r->tp, a->logits, &c->params[0], rows, k.n, c->width_in, V));
     return tp_xent_forward(r->tp, r->batch->loss, &a->xent, a->logits, r->batch->targets + k.at,
                            r->batch->scale, k.n, V);
 }
 
-/* Replaces the chunk's rows of in[0] by this rank's addend of their gradient. */
+/* The gradient of the chunk's rows of in[0] becomes this rank's addend. */
 static trine_status chunk_backward(const layer_call *c, chunk k) {
     const unit_run *r = c->r;
     const gpt_loss_scratch *a = r->loss;
@@ -42,7 +37,7 @@ static trine_status chunk_backward(const layer_call *c, chunk k) {
     if (k.at > 0) token.mode = GRAD_ADD;
     TRY(tp_xent_backward(r->tp, a->logits, &a->xent, r->batch->targets + k.at, r->batch->grad_scale,
                          k.n, V));
-    return tp_logits_backward(r->tp, row_of(c, k.at), &token, a->logits, k.n, c->width_in, V);
+    return tp_logits_backward(r->tp, c->in[0], k.at, &token, a->logits, k.n, c->width_in, V);
 }
 
 static trine_status forward(const layer_call *c) {
@@ -61,7 +56,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
         TRY(chunk_loss(c, chunk_at(s, at)));
         TRY(chunk_backward(c, chunk_at(s, at)));
     }
-    return tp_sum(c->r->tp, g->in[0], c->r->rows, c->width_in);
+    return tp_sum_ranks(c->r->tp, g->in[0], c->r->rows, c->width_in);
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {

@@ -11,10 +11,16 @@ static trine_status forward(const layer_call *c) {
 /* Gain and bias have the same mode. */
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
-    const param *gain = &c->params[0], *bias = &c->params[1];
-    return r->dev->ops->norm_backward(r->dev, g->in[0], gain->dw, bias->dw, g->out, gain->w,
-                                      c->in[0], c->aux, r->own.count, c->width, g->mode[0],
-                                      gain->mode);
+    size_t C = c->width;
+    for (row_share rows = {0}; run_next_share(r, &rows);) {
+        void *dgain = call_small(c, 0, rows.part), *dbias = call_small(c, 1, rows.part);
+        TRY(r->dev->ops->norm_backward(r->dev, call_row(c, g->in[0], rows.at, C), dgain, dbias,
+                                       call_row(c, g->out, rows.at, C), c->params[0].w,
+                                       call_row(c, c->in[0], rows.at, C),
+                                       (float *)c->aux + 2 * rows.at, rows.n, C, g->mode[0],
+                                       call_small_mode(c, 0, rows.part)));
+    }
+    return TRINE_OK;
 }
 
 /* Mean and reciprocal standard deviation of each row. */
@@ -52,5 +58,6 @@ const layer_kind kind_norm = {
     .forward = forward,
     .backward = backward,
     .aux = aux,
+    .workspace = gpt_discard,
     .warm = warm_norm,
 };

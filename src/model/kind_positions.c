@@ -6,7 +6,7 @@
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
     dropout_args args;
-    const dropout_args *drop = run_dropout(r, c->row, false, &args);
+    const dropout_args *drop = run_dropout(r, c->row, &args);
     ASSERT(c->out == c->in[0]);
     TRY(r->dev->ops->position_forward(r->dev, c->out, c->params[0].w, r->own.first, r->own.count,
                                       r->shape->T, c->width));
@@ -18,10 +18,14 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
     const param *table = &c->params[0];
     dropout_args args;
-    const dropout_args *drop = run_dropout(r, c->row, false, &args);
+    const dropout_args *drop = run_dropout(r, c->row, &args);
     if (drop) TRY(r->dev->ops->dropout(r->dev, g->out, g->out, drop, r->own.count, c->width));
-    return r->dev->ops->position_backward(r->dev, table->dw, g->out, r->own.first, r->own.count,
-                                          r->shape->T, c->width, table->mode);
+    for (row_share rows = {0}; run_next_share(r, &rows);)
+        if (rows.part >= 0)
+            TRY(r->dev->ops->position_backward(
+                r->dev, tp_dw(r->tp, table, rows.part), call_row(c, g->out, rows.at, c->width),
+                r->own.first + rows.at, rows.n, r->shape->T, c->width, table->mode));
+    return TRINE_OK;
 }
 
 static double flops(const gpt_shape *s, double width_in, double width) {

@@ -7,23 +7,33 @@ static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
     return r->dev->ops->qk_norm_forward(r->dev, c->out, c->aux, c->params[0].w, c->params[1].w,
-                                        c->in[0], gpt_epsilon(s), r->rows, gpt_heads(s),
+                                        c->in[0], gpt_epsilon(s), call_rows(c), gpt_heads(s),
                                         gpt_kv_heads(s), gpt_head_width(s));
 }
 
-/* Both gains have the same mode. */
+static size_t stats(const gpt_shape *s) {
+    return s->B * s->T * (gpt_heads(s) + gpt_kv_heads(s));
+}
+
+/* Both gains have the same mode; each part has gradients of its own. */
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
     const param *q = &c->params[0], *k = &c->params[1];
-    return r->dev->ops->qk_norm_backward(r->dev, g->in[0], q->dw, k->dw, g->out, q->w, k->w,
-                                         c->in[0], c->aux, r->rows, gpt_heads(s), gpt_kv_heads(s),
-                                         gpt_head_width(s), q->mode);
+    for (int p = 0; p < gpt_parts(s); p++) {
+        size_t at = (size_t)p * r->rows, columns = call_columns(c);
+        TRY(r->dev->ops->qk_norm_backward(
+            r->dev, call_row(c, g->in[0], at, columns), tp_dw(r->tp, q, p), tp_dw(r->tp, k, p),
+            call_row(c, g->out, at, columns), q->w, k->w, call_row(c, c->in[0], at, columns),
+            (float *)c->aux + (size_t)p * stats(s), r->rows, gpt_heads(s), gpt_kv_heads(s),
+            gpt_head_width(s), q->mode));
+    }
+    return TRINE_OK;
 }
 
 /* The reciprocal root mean square of each query and key head of each row. */
 static size_t aux(const gpt_shape *s) {
-    return s->B * s->T * (gpt_heads(s) + gpt_kv_heads(s)) * sizeof(float);
+    return (size_t)gpt_parts(s) * stats(s) * sizeof(float);
 }
 
 static trine_status warm_qk_norm(warm_state *w, const trine_layer *row, size_t in,

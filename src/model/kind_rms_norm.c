@@ -11,9 +11,13 @@ static trine_status forward(const layer_call *c) {
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
-    const param *gain = &c->params[0];
-    return r->dev->ops->rms_norm_backward(r->dev, g->in[0], gain->dw, g->out, gain->w, c->in[0],
-                                          c->aux, r->own.count, c->width, g->mode[0], gain->mode);
+    size_t C = c->width;
+    for (row_share rows = {0}; run_next_share(r, &rows);)
+        TRY(r->dev->ops->rms_norm_backward(
+            r->dev, call_row(c, g->in[0], rows.at, C), call_small(c, 0, rows.part),
+            call_row(c, g->out, rows.at, C), c->params[0].w, call_row(c, c->in[0], rows.at, C),
+            (float *)c->aux + rows.at, rows.n, C, g->mode[0], call_small_mode(c, 0, rows.part)));
+    return TRINE_OK;
 }
 
 /* The reciprocal root mean square of each row. */
@@ -49,5 +53,6 @@ const layer_kind kind_rms_norm = {
     .forward = forward,
     .backward = backward,
     .aux = aux,
+    .workspace = gpt_discard,
     .warm = warm_rms_norm,
 };

@@ -6,11 +6,12 @@
 #include "base/status.h"
 #include "model/kind.h"
 
+/* A part has all N rows, so that the rows of the next part start at position 0, too. */
 static trine_status rotate(const unit_run *r, void *qkv, bool inverse, size_t first) {
     const gpt_shape *s = r->shape;
     size_t q = gpt_heads(s), k = gpt_kv_heads(s);
-    return r->dev->ops->rope(r->dev, qkv, r->rope, inverse, first, r->rows, s->T, q + 2 * k, q + k,
-                             gpt_head_width(s));
+    return r->dev->ops->rope(r->dev, qkv, r->rope, inverse, first, r->rows * (size_t)gpt_parts(s),
+                             s->T, q + 2 * k, q + k, gpt_head_width(s));
 }
 
 static trine_status forward(const layer_call *c) {

@@ -6,7 +6,7 @@
 static trine_status forward(const layer_call *c) {
     tp_linear l = linear_of(c);
     dropout_args args;
-    const dropout_args *drop = run_dropout(c->r, c->row, false, &args);
+    const dropout_args *drop = run_dropout(c->r, c->row, &args);
     return tp_row_forward(c->r->tp, c->out, &l, c->in[0], c->in[1], drop, c->r->rows, c->width,
                           c->width_in);
 }
@@ -15,7 +15,7 @@ static trine_status forward(const layer_call *c) {
 static trine_status through_dropout(const layer_call *c, const void *dy, const void **dropped) {
     const unit_run *r = c->r;
     dropout_args args;
-    const dropout_args *drop = run_dropout(r, c->row, false, &args);
+    const dropout_args *drop = run_dropout(r, c->row, &args);
     *dropped = drop ? r->dropped : dy;
     if (!drop) return TRINE_OK;
     return r->dev->ops->dropout(r->dev, r->dropped, dy, drop, r->own.count, c->width);

@@ -2,19 +2,15 @@
 #include "base/status.h"
 #include "model/kind.h"
 
-/* This rank's columns of the output. */
-static size_t columns(const layer_call *c) {
-    return c->width / (size_t)c->r->shape->tp;
-}
-
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
-    return r->dev->ops->swiglu_forward(r->dev, c->out, c->in[0], r->rows, columns(c));
+    return r->dev->ops->swiglu_forward(r->dev, c->out, c->in[0], call_rows(c), call_columns(c));
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
-    return r->dev->ops->swiglu_backward(r->dev, g->in[0], g->out, c->in[0], r->rows, columns(c));
+    return r->dev->ops->swiglu_backward(r->dev, g->in[0], g->out, c->in[0], call_rows(c),
+                                        call_columns(c));
 }
 
 static size_t width(const gpt_shape *s, const trine_layer *row, size_t width_in) {

@@ -4,7 +4,7 @@
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;
-    return tp_embedding_forward(r->tp, c->out, c->params[0].w, r->batch->tokens, r->rows, c->width,
+    return tp_embedding_forward(r->tp, c->out, &c->params[0], r->batch->tokens, r->rows, c->width,
                                 r->shape->V);
 }
 

@@ -128,7 +128,8 @@ size_t list_rows(const unit_list *l, int value, const gpt_shape *s) {
 size_t list_elements(const unit_list *l, int value, const gpt_shape *s) {
     const list_value *v = &l->values[value];
     size_t tp = v->shape == SHAPE_STREAM ? 1 : (size_t)s->tp;
-    return list_rows(l, value, s) * (v->width / tp);
+    size_t parts = v->shape == SHAPE_STREAM ? 1 : (size_t)gpt_parts(s);
+    return parts * list_rows(l, value, s) * (v->width / tp);
 }
 
 size_t list_small(const kind_tensor *k, const gpt_shape *s) {

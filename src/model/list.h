@@ -106,7 +106,7 @@ int list_over(const unit_list *l, int value);
 /* Columns over all tp ranks of a layer's in[0], and of its output. Pure. */
 size_t list_width_in(const unit_list *l, const list_layer *at);
 size_t list_width(const unit_list *l, const list_layer *at);
-/* Rows and elements of a value on this rank. Pure. */
+/* Rows of a value, and its elements on this rank, in all parts. Pure. */
 size_t list_rows(const unit_list *l, int value, const gpt_shape *s);
 size_t list_elements(const unit_list *l, int value, const gpt_shape *s);
 /* Whether its backward pass has two parts. */

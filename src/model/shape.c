@@ -15,6 +15,14 @@ float gpt_epsilon(const gpt_shape *s) {
     return (float)(s->epsilon > 0 ? s->epsilon : 1e-5);
 }
 
+int gpt_parts(const gpt_shape *s) {
+    return s->parts ? s->parts : 1;
+}
+
+int gpt_tp_ranks(const gpt_shape *s) {
+    return s->tp / gpt_parts(s);
+}
+
 size_t gpt_heads(const gpt_shape *s) {
     return s->H / (size_t)s->tp;
 }
@@ -43,13 +51,23 @@ tp_vocab gpt_vocab(const gpt_shape *s) {
 }
 
 bool gpt_splits_rows(const gpt_shape *s) {
-    return s->sequence && s->tp > 1;
+    return s->sequence && gpt_tp_ranks(s) > 1;
 }
 
 tp_rows gpt_rows(const gpt_shape *s) {
-    size_t N = s->B * s->T, tp = (size_t)s->tp;
+    size_t N = s->B * s->T, each = N / (size_t)s->tp;
     if (!gpt_splits_rows(s)) return (tp_rows){0, N};
-    return (tp_rows){(size_t)s->tp_rank * (N / tp), N / tp};
+    return (tp_rows){(size_t)s->tp_rank * each, (size_t)gpt_parts(s) * each};
+}
+
+bool gpt_shares_rows(const gpt_shape *s) {
+    return s->tp > 1 && (s->exact || s->sequence);
+}
+
+tp_rows gpt_part_rows(const gpt_shape *s, int p) {
+    size_t N = s->B * s->T, each = N / (size_t)s->tp;
+    if (!gpt_shares_rows(s)) return (tp_rows){0, N};
+    return (tp_rows){(size_t)(s->tp_rank + p) * each, each};
 }
 
 int gpt_unit_count(const gpt_shape *s) {

@@ -15,7 +15,9 @@ typedef struct {
     size_t V;                /* vocabulary, without padding */
     size_t row_multiple;     /* its rows on a tp rank are a multiple of this, which the device sets; 0 means 1 */
     bool untied;
-    int tp, tp_rank;
+    int tp, tp_rank; /* parts over all tp ranks, and this rank's first; without parallel.exact a rank is one part */
+    int parts;       /* of this rank; 0: 1 */
+    bool exact;      /* gradients of norms and positions part by part, with all rows on a rank too */
     trine_dtype compute, grads; /* of bound parameters and their gradients: the device's */
     bool sequence; /* sequence parallelism: outside tp regions a rank has its share of the rows */
     trine_recompute recompute;
@@ -24,7 +26,10 @@ typedef struct {
     const trine_family *family; /* NULL: trine_gpt2 */
 } gpt_shape;
 
-/* Heads on this tp rank: of queries, and of keys and values. If tp ranks are more than there are heads of keys and
+/* The parts of this rank, and the tp ranks. Pure. */
+int gpt_parts(const gpt_shape *s);
+int gpt_tp_ranks(const gpt_shape *s);
+/* Heads of a part: of queries, and of keys and values. If tp ranks are more than there are heads of keys and
  * values, neighbours have the same one: gpt_kv_copies of them, else 1. Pure. */
 size_t gpt_heads(const gpt_shape *s);
 size_t gpt_kv_heads(const gpt_shape *s);
@@ -41,12 +46,16 @@ void gpt_set_sizes(gpt_shape *s, const trine_model *m);
 
 /* K: rows per row chunk of logits. Pure. */
 size_t gpt_loss_rows(const gpt_shape *s);
-/* This tp rank's rows of the vocabulary. Pure. */
+/* The first part's rows of the vocabulary. Pure. */
 tp_vocab gpt_vocab(const gpt_shape *s);
 /* The R rows that this tp rank has outside tp regions. Pure. */
 tp_rows gpt_rows(const gpt_shape *s);
-/* Whether these are a share of the rows, so that gradients made from them are partial over tp. Pure. */
+/* Whether these are a share of the rows. Pure. */
 bool gpt_splits_rows(const gpt_shape *s);
+/* Rows of the micro-batch from which part p of this rank computes the gradients of norms and positions: all, or its
+ * share, where these gradients are partial over tp. Pure. */
+bool gpt_shares_rows(const gpt_shape *s);
+tp_rows gpt_part_rows(const gpt_shape *s, int p);
 
 typedef enum { UNIT_EMBEDDING, UNIT_BLOCK, UNIT_HEAD, UNIT_KINDS } unit_kind;
 

@@ -11,8 +11,8 @@ typedef struct {
 
 /* `peers`: other tp ranks read the memory, in place where they can. */
 static void *take_bytes(const taker *t, size_t bytes, bool peers) {
-    return peers && t->s->tp > 1 ? arena_take_shared(t->arena, t->kind, bytes)
-                                 : arena_take(t->arena, t->kind, bytes);
+    return peers && gpt_tp_ranks(t->s) > 1 ? arena_take_shared(t->arena, t->kind, bytes)
+                                           : arena_take(t->arena, t->kind, bytes);
 }
 
 static void *take(const taker *t, size_t count, bool peers) {
@@ -57,11 +57,20 @@ static void take_rebuilt(const taker *t, unit_kind kind, gpt_scratch *out) {
 }
 
 static void take_loss(const taker *t, gpt_loss_scratch *out) {
-    size_t K = gpt_loss_rows(t->s);
-    out->logits = take(t, K * gpt_vocab(t->s).rows, false);
+    size_t K = gpt_loss_rows(t->s), parts = (size_t)gpt_parts(t->s);
+    out->logits = take(t, parts * K * gpt_vocab(t->s).rows, false);
     out->xent.max = take_bytes(t, K * sizeof(float), true);
-    out->xent.sums = take_bytes(t, K * 2 * sizeof(float), true);
-    if (t->s->tp > 1) out->xent.own = take_bytes(t, K * sizeof(float), true);
+    out->xent.sums = take_bytes(t, parts * K * 2 * sizeof(float), true);
+    if (t->s->tp > 1) out->xent.own = take_bytes(t, parts * K * sizeof(float), true);
+}
+
+/* What several parts of a rank need for their sums over tp. */
+static void take_sums(const taker *t, gpt_scratch *out) {
+    size_t count = t->s->B * t->s->T * t->s->C, parts = (size_t)gpt_parts(t->s);
+    if (parts == 1) return;
+    out->addends = take(t, parts * count, false);
+    if (gpt_tp_ranks(t->s) > 1 && t->d->compute != TRINE_F32)
+        out->wide = take_bytes(t, count * sizeof(float), true);
 }
 
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
@@ -73,6 +82,7 @@ void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool 
         list_resolve_valid(&out->lists[kind], s, kind);
     take_buffers(&t, out);
     if (gpt_splits_rows(s)) out->full = take(&t, N * s->C, true);
+    take_sums(&t, out);
     if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_splits_rows(s));
     out->workspace = arena_take(a, MEM_WORKSPACE, workspace_bytes(&t, out));
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
@@ -126,6 +136,6 @@ void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool small, gp
     size_t count = 0;
     for (int n = 0; n < l.count; n++)
         for (int i = 0; !list_splits(&l.layers[n]) && i < l.layers[n].kind->tensor_count; i++)
-            count += list_small(&l.layers[n].kind->tensors[i], s);
+            count += (size_t)gpt_parts(s) * list_small(&l.layers[n].kind->tensors[i], s);
     if (small) out->small = arena_take(a, MEM_ACTIVATIONS, count * trine_dtype_bytes(d->grads));
 }

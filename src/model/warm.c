@@ -45,7 +45,7 @@ trine_status warm_product(warm_state *w, warm_bias kind, size_t T, size_t N, siz
     void *stream = residual ? warm_numbers(w, T * N) : NULL;
     void *weight = warm_numbers(w, N * K), *bias = warm_numbers(w, N);
     void *dw = warm_gradients(w, N * K), *dbias = warm_gradients(w, N);
-    if (!w->base) return TRINE_OK;
+    if (!w->base) return device_prepare_linear(w->d, kind == WARM_COLUMN, T, N, K);
     TRY(o->linear_forward(w->d, y, weight, kind == WARM_COLUMN ? bias : NULL, x, T, N, K));
     if (residual)
         TRY(o->linear_residual(w->d, y, weight, biased ? bias : NULL, stream, x, T, N, K));

@@ -1,6 +1,7 @@
 /* Runs every operator once, in the shapes of a step, before device memory is planned: GPU libraries load code and
  * allocate memory at first use (train/warm_up.h). Operands are placed at the start of one scratch buffer. The lists
- * of layers are walked twice; the first walk runs nothing and finds in `most` the bytes of the largest operator. */
+ * of layers are walked twice; the first walk prepares the products, runs nothing, and finds in `most` the bytes of
+ * the largest operator. */
 #ifndef TRINE_MODEL_WARM_H
 #define TRINE_MODEL_WARM_H
 

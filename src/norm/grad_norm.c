@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "core/check_state.h"
+#include "norm/exact_norm.h"
 #include "norm/grad_norm.h"
 #include "state/part.h"
 
@@ -142,9 +143,19 @@ trine_status norm_global(const trine_mesh *mesh, const norm_sums *own, int units
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
-/* The loss, and the squares of each tensor. */
+/* With parallel.exact losses are added at the end, in the order of micro-batches. */
+static int loss_count(const rank_state *h) {
+    return h->config.spec->parallel.exact ? h->config.spec->micros : 1;
+}
+
+/* Micro-batches of a step, of all ranks. */
+static size_t step_micros(const rank_state *h) {
+    return (size_t)h->config.spec->micros * (size_t)axes_size(h->config.layout, axes_of_samples());
+}
+
+/* The losses, and the squares of each tensor. */
 static size_t sum_count(const rank_state *h) {
-    size_t count = 1;
+    size_t count = (size_t)loss_count(h);
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++)
             count += (size_t)h->units[n].layout.ranges[r].tensor_count;
@@ -156,10 +167,19 @@ static size_t norm_record(const rank_state *h) {
     return sizeof(norm_memory) + (host ? 2 * sum_count(h) * sizeof(double) : 0);
 }
 
+static void take_exact(const rank_state *h, norm_memory *own, arena *a) {
+    size_t bytes = SQUARES_DIGITS * sizeof *own->digits;
+    if (!h->config.spec->parallel.exact) return;
+    own->all_losses = arena_take_host(a, MEM_WORKSPACE, step_micros(h) * sizeof(double));
+    own->digits = arena_take(a, MEM_WORKSPACE, bytes);
+    own->digits_read = a->on_device ? arena_take_host(a, MEM_WORKSPACE, bytes) : own->digits;
+}
+
 static void take_norm(rank_state *h, arena *a) {
     norm_memory *own = h->own[NORM];
     size_t units = (size_t)h->config.spec->units, count = sum_count(h);
     size_t scratch = norm_scratch(h->config.spec->units, h->config.layout);
+    own->losses = loss_count(h);
     own->squares = arena_take_host(a, MEM_WORKSPACE, units * sizeof(double));
     own->scratch = arena_take_host(a, MEM_WORKSPACE, scratch * sizeof(double));
     own->sums = own->on_host;
@@ -169,6 +189,7 @@ static void take_norm(rank_state *h, arena *a) {
         own->read = arena_take_host(a, MEM_WORKSPACE, count * sizeof(double));
     }
     h->loss = own->sums;
+    take_exact(h, own, a);
 }
 
 const norm_memory *norm_memory_of(const rank_state *h) {
@@ -177,23 +198,29 @@ const norm_memory *norm_memory_of(const rank_state *h) {
 
 /* ---- Execution --------------------------------------------------------------------------------- */
 
-/* The number of sums of a range; 0: it does not count here. A tied matrix counts with its owner. */
+/* Whether this rank counts a range. A tied matrix counts with its owner. */
+static bool range_counts(const rank_state *s, const held_unit *u, int range) {
+    bool matrix = flat_kind(&u->layout, range) == 0;
+    return state_first_replica(s, state_range(u, range)) &&
+           !(matrix && spec_owner(s->config.spec, u->unit) != u->unit);
+}
+
+/* The number of sums of a range; 0: it does not count here. */
 static int range_sums(const rank_state *s, const held_unit *u, int range) {
     flat_part slice = state_slice(s, u, range);
-    if (!state_first_replica(s, &u->layout.ranges[range])) return 0;
-    if (range == 0 && spec_owner(s->config.spec, u->unit) != u->unit) return 0;
-    return norm_count(&u->layout.ranges[range], slice.begin, slice.count);
+    if (!range_counts(s, u, range)) return 0;
+    return norm_count(state_range(u, range), slice.begin, slice.count);
 }
 
 /* Starts the sums of squares of a unit's tensors on the device, into sums from *at on. */
 static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
     const rank_state *s = r->state;
-    for (int n = 0; n < u->layout.range_count; n++) {
+    for (int n = 0; n < flat_ranges(&u->layout); n++) {
         int sums = range_sums(s, u, n);
         if (!sums) continue;
         flat_part slice = state_slice(s, u, n);
         const void *g = state_grad(s, u, n, slice);
-        TRY(norm_local(r->dev, &u->layout.ranges[n], slice.begin, slice.count, g,
+        TRY(norm_local(r->dev, state_range(u, n), slice.begin, slice.count, g,
                        norm_memory_of(s)->sums + *at));
         *at += sums;
     }
@@ -203,7 +230,7 @@ static trine_status start_squares(step_run *r, const held_unit *u, int *at) {
 /* Adds the sums of a unit, read back from the device, in the same order. */
 static double add_squares(const rank_state *s, const held_unit *u, int *at) {
     double sum = 0;
-    for (int r = 0; r < u->layout.range_count; r++) {
+    for (int r = 0; r < flat_ranges(&u->layout); r++) {
         int n = range_sums(s, u, r);
         sum += norm_add(norm_memory_of(s)->read + *at, n);
         *at += n;
@@ -226,16 +253,71 @@ static trine_status read_sums(step_run *r, double *squares, double *loss) {
     return TRINE_OK;
 }
 
+/* ---- Without an order -------------------------------------------------------------------------- */
+
+/* own->digits_read = this rank's sum, in integers. */
+static trine_status read_digits(step_run *r) {
+    const rank_state *s = r->state;
+    const norm_memory *own = norm_memory_of(s);
+    device_zero(r->dev, own->digits, SQUARES_DIGITS * sizeof *own->digits);
+    for (int n = 0; n < s->count; n++) {
+        const held_unit *u = &s->units[n];
+        for (int k = 0; k < flat_ranges(&u->layout); k++) {
+            flat_part slice = state_slice(s, u, k);
+            if (range_counts(s, u, k))
+                TRY(norm_exact_local(r->dev, state_range(u, k), flat_part_of(&u->layout, k),
+                                     slice.begin, slice.count, state_grad(s, u, k, slice),
+                                     own->digits));
+        }
+    }
+    if (own->digits_read == own->digits) return TRINE_OK;
+    return device_read(r->dev, own->digits_read, own->digits, SQUARES_DIGITS * sizeof *own->digits);
+}
+
+/* Whether this rank's losses count: of ranks that read the same samples only the first does. */
+static bool first_of_samples(const rank_state *s) {
+    axis_set others = ALL_AXES & ~axes_of_samples() & ~AXIS(TRINE_AXIS_PP);
+    return axes_place(s->config.layout, others, s->config.coord) == 0;
+}
+
+/* *loss = the sum of the losses of all micro-batches, in their order. One rank has each: adding zeros changes no bit. */
+static trine_status add_losses(step_run *r, double *loss) {
+    const rank_state *s = r->state;
+    const norm_memory *own = norm_memory_of(s);
+    size_t all = step_micros(s), bytes = (size_t)own->losses * sizeof(double);
+    TRY(device_read(r->dev, own->read, s->loss, bytes));
+    device_zero(r->dev, s->loss, bytes); /* for the next run */
+    memset(own->all_losses, 0, all * sizeof(double));
+    for (int m = 0; m < own->losses && first_of_samples(s); m++)
+        own->all_losses[step_number(r, m)] = own->read[m];
+    TRY(trine_all_reduce(step_group(r, TRINE_WORLD), own->all_losses, own->all_losses, all,
+                         TRINE_F64, TRINE_SUM));
+    *loss = norm_add(own->all_losses, (int)all);
+    return TRINE_OK;
+}
+
+static trine_status exact_sums(step_run *r, double *squares, double *loss) {
+    *squares = 0;
+    TRY(add_losses(r, loss));
+    if (r->program->spec->forward_only) return TRINE_OK;
+    TRY(read_digits(r));
+    return norm_exact_global(r->mesh, norm_memory_of(r->state)->digits_read, squares);
+}
+
+static trine_status ordered_sums(step_run *r, double *squares, double *loss) {
+    const norm_memory *memory = norm_memory_of(r->state);
+    norm_sums own = {.squares = memory->squares};
+    TRY(read_sums(r, own.squares, &own.loss));
+    return norm_global(r->mesh, &own, r->program->spec->units, memory->scratch, squares, loss);
+}
+
 /* Sets the step's loss, gradient norm and gradient scale, and whether it is skipped. Collective over: dp, tp and pp. */
 static trine_status run_norm(step_run *r, const instr *i) {
-    const program_spec *spec = r->program->spec;
-    const norm_memory *memory = norm_memory_of(r->state);
+    bool exact = r->program->spec->parallel.exact;
     step_io *io = r->io;
-    norm_sums own = {.squares = memory->squares};
-    (void)i;
-    TRY(read_sums(r, own.squares, &own.loss));
     double squares;
-    TRY(norm_global(r->mesh, &own, spec->units, memory->scratch, &squares, &io->loss));
+    (void)i;
+    TRY((exact ? exact_sums : ordered_sums)(r, &squares, &io->loss));
     io->norm = sqrt(squares) / io->loss_scale;
     io->skipped = !isfinite(io->norm);
     bool clip = io->clip > 0 && io->norm > io->clip;
@@ -244,12 +326,21 @@ static trine_status run_norm(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
+static uint64_t exact_bytes(const rank_state *s, bool squares) {
+    uint64_t losses =
+        state_bytes(s, TRINE_WORLD, TRINE_TALLY_ALL_REDUCE, step_micros(s), TRINE_F64);
+    uint64_t digits =
+        state_bytes(s, TRINE_WORLD, TRINE_TALLY_ALL_REDUCE, SQUARES_DIGITS, TRINE_I64);
+    return losses + (squares ? digits : 0);
+}
+
 static uint64_t norm_bytes(const rank_state *s, const program *p, const instr *i) {
     trine_layout l = s->config.layout;
     size_t numbers = (size_t)p->spec->units + 1;
     size_t stages = numbers * (size_t)axis_size(l, TRINE_AXIS_PP);
     uint64_t sum = state_bytes(s, TRINE_PP, TRINE_TALLY_ALL_GATHER, stages, TRINE_F64);
     (void)i;
+    if (p->spec->parallel.exact) return exact_bytes(s, !p->spec->forward_only);
     for (int a = 0; a < TRINE_AXES; a++) {
         if (!inside_stage(a)) continue;
         numbers *= (size_t)axis_size(l, (trine_axis)a);

@@ -7,10 +7,13 @@
 
 /* The memory of NORM in a rank's state. */
 typedef struct {
-    double *sums;              /* (1 + tensors of the stage), in device memory: the loss; then sums of squares, which
-                                  are scratch between NORMs */
+    double *sums;              /* (losses + tensors of the stage), in device memory: the loss, or with parallel.exact
+                                  that of each micro-batch; then sums of squares, which are scratch between NORMs */
     double *read;              /* the same, in host memory */
+    int losses;
     double *squares, *scratch; /* (units), (norm_scratch); in host memory */
+    int64_t *digits, *digits_read; /* (SQUARES_DIGITS) of parallel.exact, in device and in host memory; else NULL */
+    double *all_losses;        /* (micro-batches of a step) of parallel.exact, in host memory; else NULL */
     double on_host[];          /* sums and read of a device that computes in host memory: these few numbers are not in
                                   the memory plan */
 } norm_memory;

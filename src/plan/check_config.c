@@ -11,6 +11,7 @@
 #include "device/cuda/sizes.h"
 #include "dp/dp.h"
 #include "pp/pp.h"
+#include "plan/check_config.h"
 #include "plan/resolve.h"
 #include "pp/order.h"
 
@@ -174,6 +175,9 @@ static void check_precision(const trine_config *c, fault_list *f) {
     EXPECT(!known || p->grads == TRINE_F32 || p->grads == compute,
            "--grad-dtype %s: must be fp32 or the compute type (%s)", type_text(p->grads),
            type_text(compute));
+    EXPECT(!c->parallel.exact || p->grads == TRINE_F32,
+           "--exact: the lanes' sums must be fp32; use --grad-dtype fp32, not %s",
+           type_text(p->grads));
     EXPECT(!c->parallel.tf32 || compute == TRINE_F32, "--tf32 and --%s are mutually exclusive",
            type_text(compute));
     check_scale(p, f);
@@ -194,6 +198,11 @@ static void check_parallel(const trine_parallel *p, fault_list *f) {
     EXPECT(!p->cuda_library || cuda, "--cuda-library requires --device cuda");
     EXPECT(p->transport != TRINE_TRANSPORT_NCCL || cuda, "--transport nccl requires --device cuda");
     EXPECT(!p->tf32 || cuda, "--tf32 requires --device cuda");
+    EXPECT(p->exact || !p->exact_dp, "--exact-dp %d requires --exact", p->exact_dp);
+    EXPECT(p->exact || !p->exact_tp, "--exact-tp %d requires --exact", p->exact_tp);
+    EXPECT(!p->exact_threads || !cuda,
+           "--exact-threads requires --device cpu or ref: no bit of --device cuda depends on "
+           "--threads");
     if ((unsigned)p->schedule >= TRINE_SCHEDULES || p->schedule_file) return;
     EXPECT(has_chunks(p) || asked < 0 || asked > STAGE_CHUNKS,
            "--num-virtual-stages-per-pipeline-rank %d: must be %d with this schedule; use "
@@ -203,11 +212,36 @@ static void check_parallel(const trine_parallel *p, fault_list *f) {
 
 /* ---- The layout: what depends on dp, tp and pp ---- */
 
-static void check_heads(const trine_model *m, int tp, fault_list *f) {
+/* name: of the option that has the value. */
+static void check_heads(const trine_model *m, const char *name, int tp, fault_list *f) {
     if (m->num_attention_heads < 1 || m->ffn_hidden_size < 1) return;
-    if (gpt_check_tp(m, tp) == TRINE_OK) return;
+    if (gpt_check_tp(m, name, tp) == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
+}
+
+static bool is_power_of_two(int n) {
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+/* --exact: the lanes of a rank, and the parts of one. */
+static void check_exact(const trine_config *c, fault_list *f) {
+    const trine_parallel *p = &c->parallel;
+    int dp = p->layout.dp, tp = p->layout.tp, D = p->exact_dp, T = p->exact_tp;
+    long long rows = (long long)c->micro_batch_size * c->model.seq_length;
+    int micros = c->micro_batch_size >= 1 ? c->global_batch_size / c->micro_batch_size : 0;
+    if (!p->exact || D < 1 || T < 1) return;
+    EXPECT(micros < 1 || micros % D == 0,
+           "--exact-dp %d: must divide the step's %d micro-batches (--global-batch-size / "
+           "--micro-batch-size)",
+           D, micros);
+    EXPECT(D % dp == 0, "--dp %d: must divide --exact-dp %d", dp, D);
+    EXPECT(T % tp == 0 && (tp == 1 || is_power_of_two(T / tp)),
+           "--tp %d: --exact-tp %d must be a power of two times it, or tp 1", tp, T);
+    EXPECT(rows < 1 || rows % T == 0,
+           "--exact-tp %d: must divide --micro-batch-size %d x --seq-length %d", T,
+           c->micro_batch_size, c->model.seq_length);
+    if (T != tp) check_heads(&c->model, "--exact-tp", T, f);
 }
 
 /* With sequence parallelism the rows of a micro-batch are sharded over tp. */
@@ -314,8 +348,9 @@ static void check_layout(const trine_config *c, bool dp_left, int ranks, fault_l
     const trine_model *m = &c->model;
     trine_layout l = c->parallel.layout;
     if (!axes_positive(l)) return; /* reported by check_values */
-    check_heads(m, l.tp, f);
+    check_heads(m, "--tp", l.tp, f);
     check_rows(c, f);
+    check_exact(c, f);
     check_micros(c, f);
     check_program(c, f);
     if (m->num_layers >= 1 && m->num_layers <= 32000) check_stages(c, f);
@@ -339,15 +374,17 @@ static void fill_in(trine_config *c, int ranks) {
     if (c->global_batch_size == 0 && c->micro_batch_size >= 1 && l->dp >= 1 &&
         (double)c->micro_batch_size * sample_ranks(c) <= INT32_MAX)
         c->global_batch_size = c->micro_batch_size * sample_ranks(c);
+    if (c->parallel.exact && !c->parallel.exact_tp) c->parallel.exact_tp = l->tp;
+    if (c->parallel.exact && !c->parallel.exact_dp && c->micro_batch_size >= 1)
+        c->parallel.exact_dp = c->global_batch_size / c->micro_batch_size;
     gpt_canonical(&c->model);
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 
 /* ---- The nearest valid layouts ---- */
 
-/* Applies the same checks; `given` is the configuration before defaults were filled in. */
-static bool layout_works(const trine_config *given, trine_layout l, int ranks) {
-    trine_config c = *given;
+bool check_config_layout(const trine_config *config, trine_layout l, int ranks) {
+    trine_config c = *config;
     fault_list list = {0};
     c.parallel.layout = l;
     fill_in(&c, ranks);
@@ -377,16 +414,13 @@ static bool next_nearest(const trine_config *given, int ranks, trine_layout aske
             trine_layout l = asked;
             l.dp = ranks / tp / pp, l.tp = tp, l.pp = pp;
             double d = distance(l, asked) + 1e-6 * tp + 1e-9 * pp;
-            if (d <= *past || d >= best || !layout_works(given, l, ranks * others)) continue;
+            if (d <= *past || d >= best || !check_config_layout(given, l, ranks * others)) continue;
             best = d;
             *found = l;
         }
     *past = best;
     return isfinite(best);
 }
-
-/* With more ranks the search would take noticeable time. */
-#define MOST_RANKS 100000
 
 /* Lists up to four layouts; false if none is valid. */
 static bool list_layouts(const trine_config *given, trine_layout asked, int ranks, char *text,
@@ -407,8 +441,9 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};
     char text[300];
-    if (ranks == 1 && axes_product(asked) <= MOST_RANKS) ranks = (int)axes_product(asked);
-    if (ranks > MOST_RANKS || layout_works(given, asked, ranks)) return;
+    if (ranks == 1 && axes_product(asked) <= CHECK_CONFIG_MOST_RANKS)
+        ranks = (int)axes_product(asked);
+    if (ranks > CHECK_CONFIG_MOST_RANKS || check_config_layout(given, asked, ranks)) return;
     const char *plural = ranks == 1 ? "" : "s";
     for (int left_out = 0; left_out < 4; left_out++) {
         trine_config c = *given;

@@ -94,8 +94,9 @@ static bool set_micro(const oom_question *q, trine_config *c) {
 static bool apply(const oom_question *q, trine_config *c, change which) {
     trine_parallel *p = &c->parallel;
     bool gpipe = p->schedule == TRINE_GPIPE;
-    bool buffers = zero_stage(p->zero)->gather == GATHER_BEFORE_USE && p->gather_buffers > 1;
-    bool reduces = !zero_stage(p->zero)->full_grads && p->layout.dp > 1 && p->reduce_buffers > 1;
+    const zero_row *zero = resolve_zero(c);
+    bool buffers = zero->gather == GATHER_BEFORE_USE && p->gather_buffers > 1;
+    bool reduces = !zero->full_grads && p->layout.dp > 1 && p->reduce_buffers > 1;
     switch (which) {
     case ONE_F_ONE_B: p->schedule = TRINE_1F1B; return gpipe;
     case FIRST_ZERO: return set_zero(c, TRINE_ZERO_1);

@@ -182,10 +182,11 @@ void report_layout(const report *r, FILE *out) {
             axes_text_outermost(*l, text, sizeof text));
     if (r->nodes) fprintf(out, " on %d node%s", r->nodes, r->nodes == 1 ? "" : "s");
     fprintf(out, "; zero %d, schedule %s", (int)p->zero, schedule_text(p->schedule));
-    if (zero_stage(p->zero)->gather == GATHER_BEFORE_USE)
+    if (resolve_zero(r->config)->gather == GATHER_BEFORE_USE)
         fprintf(out, ", %d gather buffers per class", p->gather_buffers);
-    if (!zero_stage(p->zero)->full_grads && l->dp > 1)
+    if (!resolve_zero(r->config)->full_grads && l->dp > 1)
         fprintf(out, ", %d reduce buffers per class", p->reduce_buffers);
+    if (p->exact) fprintf(out, "; exact as dp %d, tp %d", p->exact_dp, p->exact_tp);
     fputc('\n', out);
     report_nodes(r, out);
     char units[64];
@@ -230,7 +231,8 @@ void report_batch(const report *r, FILE *out) {
     fprintf(out, "device   %s", c->parallel.device);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");
-    fputs(c->parallel.tf32 ? ", TF32 products\n" : "\n", out);
+    fprintf(out, "%s%s\n", c->parallel.tf32 ? ", TF32 products" : "",
+            c->parallel.exact_threads ? ", the same bits on any number of threads" : "");
     report_precision(&c->precision, out);
 }
 

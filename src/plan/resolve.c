@@ -31,6 +31,21 @@ static trine_status split_by_cost(const trine_model *m, program_spec *spec) {
     return status;
 }
 
+/* spec->lane of parallel.exact. Of ZeRO-2 and 3 a single micro-batch has a reduce buffer instead of a full one. */
+static int lane_of(const trine_parallel *p, int micros) {
+    int lanes = p->exact && p->exact_dp > p->layout.dp ? p->exact_dp / p->layout.dp : 1;
+    int each = micros / lanes;
+    bool small = each == 1 && p->zero >= TRINE_ZERO_2;
+    return each == micros && !small ? 0 : each;
+}
+
+const zero_row *resolve_zero(const trine_config *c) {
+    program_spec spec = {.parallel = c->parallel};
+    int ranks = axes_size(c->parallel.layout, axes_of_samples());
+    spec.lane = lane_of(&c->parallel, c->global_batch_size / c->micro_batch_size / ranks);
+    return spec_zero(&spec);
+}
+
 trine_status resolve_spec(const trine_config *c, program_spec *spec) {
     const trine_parallel *p = &c->parallel;
     device_kind kind;
@@ -46,6 +61,7 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
     gpt_spec_tp(&c->model, p->layout.tp, p->sequence_parallel, spec);
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
                          axes_size(p->layout, axes_of_samples()), &spec->micros));
+    spec->lane = lane_of(p, spec->micros);
     TRY(p->schedule_file ? pp_place_file(spec, p->virtual_stages, p->schedule_file)
                          : pp_place_chunks(spec, p->virtual_stages));
     trine_status status =
@@ -59,6 +75,7 @@ trine_status resolve_device(const trine_config *c, device_config *out) {
     trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
     *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
     if (c->parallel.tf32) out->precision = DEVICE_TF32;
+    out->exact_threads = c->parallel.exact_threads;
     return device_find(&out->kind, c->parallel.device);
 }
 
@@ -78,14 +95,18 @@ static size_t loss_rows(const trine_config *c, const device *dev) {
 }
 
 gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
+    const trine_parallel *p = &c->parallel;
+    int parts = p->exact ? p->exact_tp / p->layout.tp : 1;
     gpt_shape s = {.B = (size_t)c->micro_batch_size,
                    .row_multiple = device_row_multiple(dev),
-                   .tp = c->parallel.layout.tp,
-                   .tp_rank = tp_rank,
+                   .tp = p->layout.tp * parts,
+                   .tp_rank = tp_rank * parts,
+                   .parts = parts,
+                   .exact = p->exact,
                    .compute = dev->compute,
                    .grads = dev->grads,
-                   .sequence = c->parallel.sequence_parallel,
-                   .recompute = c->parallel.recompute,
+                   .sequence = p->sequence_parallel,
+                   .recompute = p->recompute,
                    .loss_rows = loss_rows(c, dev),
                    .hidden_dropout = c->model.hidden_dropout,
                    .attention_dropout = c->model.attention_dropout};

@@ -25,6 +25,9 @@ trine_status resolve_vocabulary(trine_config *config, int ranks);
  * Errors: TRINE_EINVAL, TRINE_ENOMEM; those of reading the file. */
 trine_status resolve_spec(const trine_config *config, program_spec *spec);
 
+/* The row of its ZeRO stage and lanes. Pure. */
+const zero_row *resolve_zero(const trine_config *config);
+
 /* The configured device: its kind and types, which is all that a sizes device needs.
  * Errors: TRINE_EINVAL. Pure. */
 trine_status resolve_device(const trine_config *config, device_config *out);

@@ -11,14 +11,24 @@
 #define WORTH                                                                                      \
     ((int64_t)1 << 18) /* passes of a micro-batch through a unit, which are composed in a second */
 
+/* Micro-batches after which a program repeats: of its chunks, and of whole lanes. */
+static int64_t period_of(const program_spec *whole) {
+    int64_t a = spec_chunks(whole), b = whole->lane ? whole->lane : 1, product = a * b;
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return product / a;
+}
+
 /* Micro-batches of the first step: twice what fills any schedule's pipeline and empties it again. */
-static int first_micros(const program_spec *whole) {
-    int period = spec_chunks(whole);
+static int64_t first_micros(const program_spec *whole) {
+    int64_t period = period_of(whole);
     return 4 * period + whole->micros % period;
 }
 
-static int all_micros(const program_spec *whole) {
-    return STEADY_STEPS * (first_micros(whole) + spec_chunks(whole));
+static int64_t all_micros(const program_spec *whole) {
+    return STEADY_STEPS * (first_micros(whole) + period_of(whole));
 }
 
 bool steady_worth(const program_spec *whole) {
@@ -92,7 +102,7 @@ static bool find_idle(steady *s, int micros) {
 /* ---- All together ---- */
 
 static trine_status compose_steps(steady *s, const program_spec *whole) {
-    int period = spec_chunks(whole), first = first_micros(whole);
+    int period = (int)period_of(whole), first = (int)first_micros(whole);
     s->periods = (whole->micros - first) / period;
     for (int i = 0; i < STEADY_STEPS; i++) {
         s->specs[i] = *whole;

@@ -24,19 +24,20 @@ static trine_status check_tie(stage_state *s, const instr *i) {
 
 /* ---- Memory and running ---- */
 
-/* The unit of this stage that has a twin, and the part of its matrix whose gradient this rank has reduced. */
-static held_unit *tied_unit(const rank_state *s, flat_part *owned) {
-    held_unit *u = state_unit(s, spec_tied_unit(s->config.spec, s->config.coord.pp));
-    *owned = state_owned(s, u, 0);
-    return u;
+static held_unit *tied_unit(const rank_state *s) {
+    return state_unit(s, spec_tied_unit(s->config.spec, s->config.coord.pp));
+}
+
+/* The matrix is the first kind of range; the parts of this rank have one each. */
+static int matrices(const held_unit *u) {
+    return flat_parts(&u->layout);
 }
 
 /* The buffer in which two stages exchange a tied gradient, segment by segment. */
 static void take_tie(rank_state *h, arena *a) {
-    flat_part owned;
     int unit = spec_tied_unit(h->config.spec, h->config.coord.pp);
     if (unit < 0 || spec_twin_is_local(h->config.spec, unit)) return;
-    tied_unit(h, &owned);
+    flat_part owned = state_owned(h, tied_unit(h), 0);
     size_t count = owned.count < PP_TIE_CHUNK ? owned.count : PP_TIE_CHUNK;
     h->own[TIE] = arena_take_exchanged(a, MEM_TIE, count * state_grad_bytes(h));
 }
@@ -63,24 +64,30 @@ static trine_status tie_remote(step_run *r, char *own, size_t count) {
     return TRINE_OK;
 }
 
+/* The part of matrix n whose gradient this rank has reduced. */
+static trine_status tie_matrix(step_run *r, const held_unit *u, int n) {
+    const rank_state *s = r->state;
+    flat_part owned = state_owned(s, u, n);
+    void *own = state_grad(s, u, n, owned);
+    if (!spec_twin_is_local(s->config.spec, u->unit)) return tie_remote(r, own, owned.count);
+    const held_unit *twin = state_unit(s, spec_unit(s->config.spec, u->unit).twin);
+    return r->dev->ops->add(r->dev, own, state_grad(s, twin, n, owned), owned.count);
+}
+
 /* Adds the twin's gradient: if both are on this stage into the first; if the twin is on another stage, on both stages.
  * Collective over: tie. */
 static trine_status run_tie(step_run *r, const instr *i) {
-    const rank_state *s = r->state;
-    flat_part owned;
-    held_unit *u = tied_unit(s, &owned);
-    void *own = state_grad(s, u, 0, owned);
+    const held_unit *u = tied_unit(r->state);
     (void)i;
-    if (!spec_twin_is_local(s->config.spec, u->unit)) return tie_remote(r, own, owned.count);
-    const held_unit *twin = state_unit(s, spec_unit(s->config.spec, u->unit).twin);
-    return r->dev->ops->add(r->dev, own, state_grad(s, twin, 0, owned), owned.count);
+    for (int n = 0; n < matrices(u); n++) TRY(tie_matrix(r, u, n));
+    return TRINE_OK;
 }
 
 static uint64_t tie_bytes(const rank_state *s, const program *p, const instr *i) {
-    flat_part owned;
-    const held_unit *u = tied_unit(s, &owned);
+    const held_unit *u = tied_unit(s);
     (void)p, (void)i;
-    return spec_twin_is_local(s->config.spec, u->unit) ? 0 : owned.count * state_grad_bytes(s);
+    if (spec_twin_is_local(s->config.spec, u->unit)) return 0;
+    return state_owned(s, u, 0).count * state_grad_bytes(s) * (uint64_t)matrices(u);
 }
 
 const instr_part part_TIE = {

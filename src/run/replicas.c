@@ -48,7 +48,7 @@ static trine_status tensor_agrees(const audit *a, const values *v, const tensor 
 }
 
 static trine_status values_agree(const audit *a, const held_unit *u, int r, const values *v) {
-    const flat_range *range = &u->layout.ranges[r];
+    const flat_range *range = state_range(u, r);
     const program_spec *spec = a->h->config.spec;
     bool sharded = v->sharded;
     bool tied = spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
@@ -58,7 +58,7 @@ static trine_status values_agree(const audit *a, const held_unit *u, int r, cons
             if (AXIS(axis) & (sharded ? range->reduced & ~range->sharded : range->reduced))
                 TRY(tensor_agrees(a, v, t, axes_group(AXIS(axis))));
         if (t->split == SPLIT_NONE) TRY(tensor_agrees(a, v, t, TRINE_TP));
-        if (tied && r == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
+        if (tied && flat_kind(&u->layout, r) == 0) TRY(tensor_agrees(a, v, t, TRINE_TIE));
     }
     return TRINE_OK;
 }
@@ -66,19 +66,20 @@ static trine_status values_agree(const audit *a, const held_unit *u, int r, cons
 static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
     const rank_state *h = a->h;
     const zero_row *zero = spec_zero(h->config.spec);
-    flat_part all = {0, u->layout.ranges[r].count}, slice = state_slice(h, u, r);
-    values params = {u->params[r], state_param_bytes(h), zero->params == SHARD ? slice : all,
-                     zero->params == SHARD};
-    values master = {(const char *)u->master[r], sizeof *u->master[r], state_owned(h, u, r),
-                     zero->optimizer == SHARD};
+    flat_part all = {0, state_range(u, r)->count}, slice = state_slice(h, u, r);
+    flat_part held = zero->params == SHARD ? slice : all, owned = state_owned(h, u, r);
+    values params = {state_param(h, u, r, held), state_param_bytes(h), held, zero->params == SHARD};
     TRY(values_agree(a, u, r, &params));
-    return u->master[r] ? values_agree(a, u, r, &master) : TRINE_OK;
+    if (!state_has_master(h) || state_borrowed(u, r)) return TRINE_OK;
+    values master = {(const char *)state_master(h, u, r, owned), sizeof(float), owned,
+                     zero->optimizer == SHARD};
+    return values_agree(a, u, r, &master);
 }
 
 trine_status replicas_agree(const rank_state *h, device *dev, const trine_mesh *mesh) {
     audit a = {h, dev, mesh};
     for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++)
+        for (int r = 0; r < flat_ranges(&h->units[n].layout); r++)
             TRY(range_agrees(&a, &h->units[n], r));
     return TRINE_OK;
 }

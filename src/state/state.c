@@ -59,7 +59,7 @@ static void place_in_gather(const rank_state *h, held_unit *u, size_t *used) {
             continue;
         }
         u->gather_offset[r] = used[gather];
-        used[gather] += u->layout.ranges[r].count;
+        used[gather] += u->layout.ranges[r].count * (size_t)flat_parts(&u->layout);
     }
 }
 
@@ -150,7 +150,8 @@ static size_t gather_count(const rank_state *h, int unit) {
         const held_unit *u = &h->units[n];
         if (spec_gather_unit(h->config.spec, u->unit) != unit) continue;
         for (int r = 0; r < u->layout.range_count; r++)
-            if (!u->borrowed[r]) count += u->layout.ranges[r].count;
+            if (!u->borrowed[r])
+                count += u->layout.ranges[r].count * (size_t)flat_parts(&u->layout);
     }
     return count;
 }
@@ -168,31 +169,53 @@ static taker exchanged_if(bool arrives_from_peers) {
     return arrives_from_peers ? arena_take_exchanged : arena_take;
 }
 
+/* Where the lanes' sum lies: a collective writes it, with ZeRO-0 peers read it, and those of a tied matrix are sent. */
+static taker take_sum(const rank_state *h, const flat_range *range, bool sent) {
+    bool gathered = spec_zero(h->config.spec)->grads == REPLICATE;
+    bool summed = is_summed(h, range) && h->config.spec->parallel.exact;
+    return sent || (gathered && summed) ? arena_take_shared : exchanged_if(summed);
+}
+
 /* Whether the unit has a tied matrix whose twin is on another stage. */
 static bool sends_tie(const rank_state *h, const held_unit *u) {
     const program_spec *spec = h->config.spec;
     return spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
 }
 
+/* Bytes of the ranges of a kind, `count` elements each. */
+static size_t parts_bytes(const held_unit *u, size_t count, size_t element) {
+    return count * (size_t)flat_parts(&u->layout) * element;
+}
+
+static void take_gradients(rank_state *h, arena *a, held_unit *u, int n) {
+    const zero_row *zero = spec_zero(h->config.spec);
+    const flat_range *range = &u->layout.ranges[n];
+    bool sent = sends_tie(h, u);
+    size_t element = state_grad_bytes(h), apart = zero->apart ? share(h, range, SHARD) : 0;
+    size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
+    /* Accumulated gradients are summed in place, or read by peers; those of a tied matrix are sent, too. */
+    taker take =
+        zero->full_grads ? shared_if(is_summed(h, range) || sent) : take_sum(h, range, sent);
+    u->grads[n] = take(a, MEM_GRADS, parts_bytes(u, grads, element));
+    u->sums[n] = take_sum(h, range, sent)(a, MEM_GRADS, parts_bytes(u, apart, element));
+}
+
 static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = spec_zero(h->config.spec);
-    for (int r = 0; r < u->layout.range_count; r++) {
-        const flat_range *range = &u->layout.ranges[r];
-        /* Accumulated gradients are summed in place, those of a tied matrix over two stages. */
-        taker take_grads = shared_if((is_summed(h, range) && zero->full_grads) || sends_tie(h, u));
+    for (int n = 0; n < u->layout.range_count; n++) {
+        const flat_range *range = &u->layout.ranges[n];
         taker take_params = shared_if(is_gathered(h, range) && zero->gather != GATHER_NEVER);
-        size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
-        u->grads[r] = take_grads(a, MEM_GRADS, grads * state_grad_bytes(h));
-        if (u->borrowed[r]) {
-            u->params[r] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[r];
+        take_gradients(h, a, u, n);
+        if (u->borrowed[n]) {
+            u->params[n] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[n];
             continue;
         }
         size_t moments = share(h, range, zero->optimizer);
         size_t params = share(h, range, zero->params), master = state_has_master(h) ? moments : 0;
-        u->params[r] = take_params(a, MEM_PARAMS, params * state_param_bytes(h));
-        u->master[r] = arena_take(a, MEM_MASTER, master * sizeof(float));
-        u->moment1[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
-        u->moment2[r] = arena_take(a, MEM_OPTIMIZER, moments * sizeof(float));
+        u->params[n] = take_params(a, MEM_PARAMS, parts_bytes(u, params, state_param_bytes(h)));
+        u->master[n] = arena_take(a, MEM_MASTER, parts_bytes(u, master, sizeof(float)));
+        u->moment1[n] = arena_take(a, MEM_OPTIMIZER, parts_bytes(u, moments, sizeof(float)));
+        u->moment2[n] = arena_take(a, MEM_OPTIMIZER, parts_bytes(u, moments, sizeof(float)));
     }
 }
 
@@ -353,13 +376,19 @@ typedef struct {
 /* Elements per task of a thread. */
 #define DRAWN ((size_t)1 << 14)
 
+/* The initial values of a range of a part. */
+typedef struct {
+    const flat_range *range;
+    int part;
+} values;
+
 /* A value is a function of its index: the number of threads changes no bit. */
-static void draw(const maker *m, const flat_range *range, size_t begin, size_t count, float *dst) {
+static void draw(const maker *m, const values *v, size_t begin, size_t count, float *dst) {
     size_t tasks = (count + DRAWN - 1) / DRAWN;
 #pragma omp parallel for num_threads(m->dev->threads) schedule(dynamic)
     for (size_t p = 0; p < tasks; p++) {
         size_t at = p * DRAWN, n = count - at < DRAWN ? count - at : DRAWN;
-        flat_init(range, m->seed, begin + at, n, dst + at);
+        flat_init(v->range, v->part, m->seed, begin + at, n, dst + at);
     }
 }
 
@@ -376,22 +405,24 @@ static trine_status write_master(const maker *m, flat_part owned, float *master,
 /* Each value is generated once: the master gets it unrounded, the parameters get its rounding. What the
  * optimizer owns is a part of the parameters at rest. */
 static trine_status init_range(const rank_state *h, const maker *m, const held_unit *u, int r) {
-    const flat_range *range = &u->layout.ranges[r];
-    bool sharded = spec_zero(h->config.spec)->params == SHARD, master = u->master[r] != NULL;
-    flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, range->count};
+    bool sharded = spec_zero(h->config.spec)->params == SHARD;
+    const values v = {state_range(u, r), flat_part_of(&u->layout, r)};
+    flat_part held = sharded ? state_slice(h, u, r) : (flat_part){0, v.range->count};
     flat_part owned = state_owned(h, u, r);
     trine_dtype type = h->config.dev->compute;
+    char *params = state_param(h, u, r, held);
     if (!m->staging) {
-        draw(m, range, held.begin, held.count, u->params[r]);
+        draw(m, &v, held.begin, held.count, (float *)params);
         return TRINE_OK;
     }
     for (size_t done = 0; done < held.count; done += STATE_STAGING) {
         size_t n = held.count - done < STATE_STAGING ? held.count - done : STATE_STAGING;
-        char *to = (char *)u->params[r] + done * trine_dtype_bytes(type);
-        draw(m, range, held.begin + done, n, m->staging);
-        if (master) TRY(write_master(m, owned, u->master[r], held.begin + done, n));
+        draw(m, &v, held.begin + done, n, m->staging);
+        if (state_has_master(h))
+            TRY(write_master(m, owned, state_master(h, u, r, owned), held.begin + done, n));
         if (type != TRINE_F32) round_values(m->staging, n, type);
-        TRY(device_write(m->dev, to, m->staging, n * trine_dtype_bytes(type)));
+        TRY(device_write(m->dev, params + done * trine_dtype_bytes(type), m->staging,
+                         n * trine_dtype_bytes(type)));
     }
     return TRINE_OK;
 }
@@ -405,8 +436,8 @@ trine_status state_init(rank_state *h, device *dev, uint64_t seed) {
     }
     trine_status status = TRINE_OK;
     for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++)
-            if (status == TRINE_OK && !h->units[n].borrowed[r])
+        for (int r = 0; r < flat_ranges(&h->units[n].layout); r++)
+            if (status == TRINE_OK && !state_borrowed(&h->units[n], r))
                 status = init_range(h, &m, &h->units[n], r);
     free(own);
     return status;
@@ -440,12 +471,17 @@ void state_grad_bases(const rank_state *h, const held_unit *u, int reduce,
     size_t offset = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
         base[r] = reduce < 0 ? u->grads[r] : (char *)h->reduces[c][reduce] + offset;
-        offset += u->layout.ranges[r].count * state_grad_bytes(h);
+        offset += parts_bytes(u, u->layout.ranges[r].count, state_grad_bytes(h));
     }
 }
 
+void *state_range_at(const held_unit *u, void *const base[FLAT_RANGES], int r, size_t element) {
+    char *first = base[flat_kind(&u->layout, r)];
+    return first + (size_t)flat_part_of(&u->layout, r) * state_range(u, r)->count * element;
+}
+
 flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
-    const flat_range *r = &u->layout.ranges[range];
+    const flat_range *r = state_range(u, range);
     size_t slice = share(h, r, SHARD);
     return (flat_part){slice * (size_t)axes_place(h->config.layout, r->sharded, h->config.coord),
                        slice};
@@ -453,26 +489,52 @@ flat_part state_slice(const rank_state *h, const held_unit *u, int range) {
 
 flat_part state_owned(const rank_state *h, const held_unit *u, int range) {
     if (spec_zero(h->config.spec)->optimizer == SHARD) return state_slice(h, u, range);
-    return (flat_part){0, u->layout.ranges[range].count};
+    return (flat_part){0, state_range(u, range)->count};
+}
+
+/* Element `begin` of a range, of which memory[kind] has the elements of a placement, part by part. */
+static char *element_at(const rank_state *h, const held_unit *u, void *const memory[FLAT_RANGES],
+                        int range, placement held, size_t begin, size_t element) {
+    size_t each = share(h, state_range(u, range), held);
+    size_t skip = held == SHARD ? state_slice(h, u, range).begin : 0;
+    ASSERT(begin >= skip);
+    return (char *)memory[flat_kind(&u->layout, range)] +
+           ((size_t)flat_part_of(&u->layout, range) * each + begin - skip) * element;
 }
 
 void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool sharded = spec_zero(h->config.spec)->params == SHARD;
-    size_t skip = sharded ? state_slice(h, u, range).begin : 0;
-    ASSERT(part.begin >= skip);
-    return (char *)u->params[range] + (part.begin - skip) * state_param_bytes(h);
+    placement held = spec_zero(h->config.spec)->params;
+    return element_at(h, u, u->params, range, held, part.begin, state_param_bytes(h));
+}
+
+void *state_shard(const rank_state *h, const held_unit *u, int range) {
+    bool apart = spec_zero(h->config.spec)->apart;
+    size_t begin = state_slice(h, u, range).begin;
+    return element_at(h, u, apart ? u->sums : u->grads, range, SHARD, begin, state_grad_bytes(h));
 }
 
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
-    bool full = spec_zero(h->config.spec)->full_grads;
-    size_t skip = full ? 0 : state_slice(h, u, range).begin;
-    ASSERT(part.begin >= skip);
-    return (char *)u->grads[range] + (part.begin - skip) * state_grad_bytes(h);
+    const zero_row *zero = spec_zero(h->config.spec);
+    bool apart = zero->apart && zero->grads == SHARD;
+    placement held = apart || !zero->full_grads ? SHARD : REPLICATE;
+    return element_at(h, u, apart ? u->sums : u->grads, range, held, part.begin,
+                      state_grad_bytes(h));
+}
+
+/* Of what the optimizer owns. */
+static float *owned_at(const rank_state *h, const held_unit *u, float *const memory[FLAT_RANGES],
+                       int range, flat_part part) {
+    flat_part owned = state_owned(h, u, range);
+    ASSERT(part.begin >= owned.begin);
+    return memory[flat_kind(&u->layout, range)] +
+           (size_t)flat_part_of(&u->layout, range) * owned.count + (part.begin - owned.begin);
 }
 
 float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part) {
     if (!state_has_master(h)) return state_param(h, u, range, part);
-    size_t skip = state_owned(h, u, range).begin;
-    ASSERT(part.begin >= skip);
-    return u->master[range] + (part.begin - skip);
+    return owned_at(h, u, u->master, range, part);
+}
+
+float *state_moment(const rank_state *h, const held_unit *u, int range, int which, flat_part part) {
+    return owned_at(h, u, which == 1 ? u->moment1 : u->moment2, range, part);
 }

@@ -58,9 +58,11 @@ typedef struct {
     int unit;
     flat_unit layout;
     void *record;               /* the model's: its tensors as bound for the next instruction */
+    /* By kind of range (flat_kind); the ranges of a kind follow each other, part by part. */
     bool borrowed[FLAT_RANGES]; /* the parameters are another unit's (tied, same stage) */
     void *params[FLAT_RANGES];  /* (count) or (count / d) */
     void *grads[FLAT_RANGES];   /* the same; (count) where they accumulate with ZeRO-0/1 */
+    void *sums[FLAT_RANGES];    /* (count / d), the sum of the lanes so far, where it lies apart; else NULL */
     float *master[FLAT_RANGES]; /* NULL with fp32, and if borrowed */
     float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL if borrowed */
     size_t gather_offset[FLAT_RANGES]; /* elements, in the gather buffer of its gather unit */
@@ -85,7 +87,8 @@ typedef struct {
     void **gathers[CLASSES]; /* gather buffers */
     void **reduces[CLASSES]; /* reduce buffers */
     void *own[INSTR_KINDS];  /* memory of an instruction's own (state/part.h); NULL: none */
-    double *loss;            /* (1) of this run so far, in NORM's memory; zero between runs */
+    double *loss;            /* (1) of this run so far, in NORM's memory; zero between runs. With parallel.exact
+                                (micros), one for each micro-batch */
     float *staging;                   /* (STATE_STAGING) host staging buffer; NULL: not needed */
     char *keeps;                    /* [keeps] the model's records (state_keep) */
     void *scratch;                  /* the model's record */
@@ -114,11 +117,19 @@ held_unit *state_unit(const rank_state *h, int unit);
 /* The model's record of a unit's slot, and of a keep buffer. */
 void *state_acts(const rank_state *h, const held_unit *u, int slot);
 void *state_keep(const rank_state *h, int keep);
-/* The addresses of a unit's ranges: in gather buffer `gather` of its class, or at rest if -1; in reduce buffer
- * `reduce`, or at rest if -1. */
+/* The addresses of a unit's first range of each kind: in gather buffer `gather` of its class, or at rest if -1; in
+ * reduce buffer `reduce`, or at rest if -1. state_range_at: the address of range r, all of which is there. */
 void state_param_bases(const rank_state *h, const held_unit *u, int gather,
                        void *base[FLAT_RANGES]);
 void state_grad_bases(const rank_state *h, const held_unit *u, int reduce, void *base[FLAT_RANGES]);
+void *state_range_at(const held_unit *u, void *const base[FLAT_RANGES], int r, size_t element);
+/* Range r of a unit, of flat_ranges: its description, and whether its parameters are another unit's. */
+static inline const flat_range *state_range(const held_unit *u, int r) {
+    return flat_range_at(&u->layout, r);
+}
+static inline bool state_borrowed(const held_unit *u, int r) {
+    return u->borrowed[flat_kind(&u->layout, r)];
+}
 /* Elements [begin, begin + count) of a range. state_slice: this rank's slice; state_owned: what this rank's
  * optimizer updates. */
 typedef struct {
@@ -140,10 +151,15 @@ uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kin
                      trine_dtype type);
 /* Whether the master is separate from the parameters. */
 bool state_has_master(const rank_state *h);
+/* The address of this rank's slice of the gradients, where it has memory of its own: the sum of the lanes so far, and
+ * after the last of them the gradients at rest, except in ZeRO-0. */
+void *state_shard(const rank_state *h, const held_unit *u, int range);
 /* The address of element `part.begin` in the parameters or gradients at rest. */
 void *state_param(const rank_state *h, const held_unit *u, int range, flat_part part);
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part);
 /* The same in the fp32 master, which is the parameters themselves if the compute type is fp32. */
 float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part);
+/* The same in the optimizer's first moment, or its second (which 1 or 2). */
+float *state_moment(const rank_state *h, const held_unit *u, int range, int which, flat_part part);
 
 #endif

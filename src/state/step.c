@@ -1,34 +1,67 @@
 #include "state/step.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 
-trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev) {
-    const program *p = state->config.program;
-    *r = (step_run){.state = state, .mesh = mesh, .dev = dev};
+/* Hands out the requests of buffers and reductions; counts them if they have no memory yet. */
+static size_t place_requests(step_run *r) {
+    size_t parts = r->state->count ? (size_t)flat_parts(&r->state->units[0].layout) : 1, at = 0;
+    for (int what = 0; what < RESOURCES; what++)
+        for (int n = 0; n < program_resource_count(r->state->config.program, (resource)what); n++) {
+            r->waits[what][n].requests = r->requests + at;
+            at += STEP_REQUESTS * parts;
+        }
+    for (int n = 0; n < r->room; n++) {
+        r->reductions[n].requests = r->requests + at;
+        at += FLAT_RANGES * parts;
+    }
+    return at;
+}
+
+static bool make_tables(step_run *r) {
+    const program *p = r->state->config.program;
     /* Each is on a reduce buffer, or on the gradients of a unit. */
     r->room = program_resource_count(p, RES_REDUCE) + program_resource_count(p, RES_GRADS);
     r->reductions = calloc((size_t)r->room, sizeof *r->reductions);
-    CHECK(r->reductions, TRINE_ENOMEM, "no memory for the reductions in progress");
     for (int what = 0; what < RESOURCES; what++) {
         int count = program_resource_count(p, (resource)what);
         r->waits[what] = calloc(count > 0 ? (size_t)count : 1, sizeof *r->waits[what]);
-        if (r->waits[what]) continue;
-        step_destroy(r);
-        return RAISE(TRINE_ENOMEM, "no memory for the scoreboard");
+        if (!r->waits[what]) return false;
     }
-    return TRINE_OK;
+    if (!r->reductions) return false;
+    r->requests = calloc(place_requests(r), sizeof *r->requests);
+    if (r->requests) place_requests(r);
+    return r->requests != NULL;
+}
+
+trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev) {
+    *r = (step_run){.state = state, .mesh = mesh, .dev = dev};
+    if (make_tables(r)) return TRINE_OK;
+    step_destroy(r);
+    return RAISE(TRINE_ENOMEM, "no memory for the scoreboard");
 }
 
 void step_destroy(step_run *r) {
     for (int what = 0; what < RESOURCES; what++) free(r->waits[what]);
     free(r->reductions);
+    free(r->requests);
     *r = (step_run){0};
 }
 
+int step_number(const step_run *r, int micro) {
+    const state_config *c = &r->state->config;
+    axis_set axes = axes_of_samples();
+    return spec_micro_number(r->program->spec, axes_size(c->layout, axes),
+                             axes_place(c->layout, axes, c->coord), micro);
+}
+
 uint64_t step_sample(const step_run *r, int micro) {
-    return r->io->first_sample + (uint64_t)micro * r->io->sample_step;
+    const state_config *c = &r->state->config;
+    axis_set axes = axes_of_samples();
+    int ranks = axes_size(c->layout, axes), place = axes_place(c->layout, axes, c->coord);
+    return r->io->first_sample + spec_sample(r->program->spec, ranks, place, micro, c->model.batch);
 }
 
 trine_comm *step_group(const step_run *r, trine_group g) {
@@ -48,7 +81,7 @@ static trine_status complete(step_pending *w) {
 
 comm_request *step_start(step_run *r, resource what, int index, bool write) {
     step_pending *w = &r->waits[what][index];
-    ASSERT(w->count < STEP_REQUESTS && (w->count == 0 || w->on.write == write));
+    ASSERT(w->count == 0 || w->on.write == write);
     w->on = (operand){what, index, write, 1};
     comm_request *request = &w->requests[w->count++];
     *request = (comm_request){0};
@@ -65,14 +98,16 @@ step_reduction *step_reduce(step_run *r, const instr *i,
                             trine_status (*finish)(step_run *r, const instr *i)) {
     ASSERT(r->reducing < r->room);
     step_reduction *w = reduction_at(r, r->reducing++);
-    *w = (step_reduction){.reduce = *i, .finish = finish};
+    *w = (step_reduction){.reduce = *i, .finish = finish, .requests = w->requests};
+    w->request_count = flat_ranges(&state_unit(r->state, i->unit)->layout);
+    memset(w->requests, 0, (size_t)w->request_count * sizeof *w->requests);
     w->operand_count = program_operands(r->program, i, w->operands);
     return w;
 }
 
 static trine_status finish_oldest(step_run *r) {
     step_reduction *w = reduction_at(r, 0);
-    for (int n = 0; n < FLAT_RANGES; n++) TRY(comm_wait(&w->requests[n]));
+    for (int n = 0; n < w->request_count; n++) TRY(comm_wait(&w->requests[n]));
     TRY(w->finish(r, &w->reduce));
     r->oldest = (r->oldest + 1) % r->room;
     r->reducing--;

@@ -15,12 +15,12 @@
 #include "device/ops.h"
 #include "state/state.h"
 
-/* Requests per buffer, at most: a gather unit with a tied head on the same stage has three ranges. */
+/* Requests per buffer and part, at most: a gather unit with a tied head on the same stage has three ranges. */
 #define STEP_REQUESTS 3
 
 /* Pending communication on one buffer. */
 typedef struct {
-    comm_request requests[STEP_REQUESTS];
+    comm_request *requests; /* (STEP_REQUESTS x parts) */
     int count;
     operand on;
 } step_pending;
@@ -32,7 +32,8 @@ typedef struct {
     instr reduce;
     operand operands[INSTR_OPERANDS];
     int operand_count;
-    comm_request requests[FLAT_RANGES];
+    comm_request *requests; /* (FLAT_RANGES x parts), one for each range of the unit */
+    int request_count;
     /* What remains to be done on this rank once all requests are complete. */
     trine_status (*finish)(struct step_run *r, const instr *reduce);
 } step_reduction;
@@ -40,7 +41,7 @@ typedef struct {
 /* Inputs of a step besides its program, and its results. */
 typedef struct {
     struct blend *samples;
-    uint64_t first_sample, sample_step; /* this rank's first sample, and from one micro-batch to the next */
+    uint64_t first_sample; /* of the step, its number in the run */
     double scale;          /* 1 / tokens in the global batch */
     double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */
     adamw_args adamw;      /* its scale is set by NORM, from clip */
@@ -58,6 +59,7 @@ typedef struct step_run {
     step_pending *waits[RESOURCES];
     step_reduction *reductions; /* a ring, in program order: `reducing` of them from `oldest` on */
     int room, oldest, reducing;
+    comm_request *requests; /* the memory of all of them */
     /* while running */
     const program *program;
     step_io *io;
@@ -68,7 +70,8 @@ typedef struct step_run {
 trine_status step_create(step_run *r, rank_state *state, const trine_mesh *mesh, device *dev);
 void step_destroy(step_run *r);
 
-/* The number in the run of the first sample of a micro-batch of this rank. */
+/* The number in the step of a micro-batch of this rank; in the run, of its first sample. */
+int step_number(const step_run *r, int micro);
 uint64_t step_sample(const step_run *r, int micro);
 trine_comm *step_group(const step_run *r, trine_group g);
 /* The group of the ranks along `axes`; it must exist. */

@@ -97,9 +97,9 @@ static trine_status set_up(trine_linear *l) {
     take_memory(l, &a);
     flat_range range = {0};
     flat_add(&range, &t);
-    flat_init(&range, l->config.seed, 0, range.used, l->local.weight);
-    l->params = (tp_linear){.weight = {l->local.weight, l->local.weight_grad, GRAD_ADD},
-                            .bias = {l->local.bias, l->local.bias_grad, GRAD_ADD}};
+    flat_init(&range, 0, l->config.seed, 0, range.used, l->local.weight);
+    l->params = (tp_linear){.weight = {.w = l->local.weight, .dw = l->local.weight_grad},
+                            .bias = {.w = l->local.bias, .dw = l->local.bias_grad}};
     return TRINE_OK;
 }
 

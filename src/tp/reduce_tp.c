@@ -1,4 +1,5 @@
-/* With sequence parallelism a tp rank computes the gradients of norms and positions from its own rows.
+/* With sequence parallelism a tp rank computes the gradients of norms and positions from its own rows, with
+ * parallel.exact each part from the rows that it would have then.
  * These gradients are partial over tp (tensor.tp_partial, core/flat.h). They are summed over tp once a
  * step, after the sum over dp, on the part that a rank owns.
  *
@@ -39,9 +40,9 @@ static size_t longest_run(const rank_state *h) {
     size_t longest = 0;
     flat_run run;
     for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < h->units[n].layout.range_count; r++) {
+        for (int r = 0; r < flat_ranges(&h->units[n].layout); r++) {
             flat_part own = state_owned(h, &h->units[n], r);
-            const flat_range *range = &h->units[n].layout.ranges[r];
+            const flat_range *range = state_range(&h->units[n], r);
             int next = 0;
             while (flat_next_tp_partial(range, own.begin, own.count, &next, &run))
                 if (run.to - run.from > longest) longest = run.to - run.from;
@@ -62,17 +63,50 @@ static trine_group group_of(const flat_run *run) {
     return run->in_part ? TRINE_TP_PART : TRINE_TP;
 }
 
-/* Sums a run of gradients at g, in chunks, through memory that peers may read. */
-static trine_status sum_over_tp(step_run *r, const flat_run *run, char *g) {
+/* The parts of this rank that are summed together: all, or those that hold the same heads. */
+static int summed_parts(const held_unit *u, const flat_run *run) {
+    int parts = flat_parts(&u->layout);
+    return run->in_part && run->copies < parts ? run->copies : parts;
+}
+
+/* Gradients of `parts` parts, `stride` elements apart. */
+typedef struct {
+    char *at;
+    int parts;
+    size_t stride;
+} addends;
+
+static trine_status sum_chunk(step_run *r, const addends *a, size_t at, size_t count,
+                              trine_group over) {
     rank_state *s = r->state;
-    size_t element = state_grad_bytes(s), n = run->to - run->from;
-    void *rows = s->own[REDUCE_TP];
-    trine_comm *over = step_group(r, group_of(run));
-    for (size_t at = 0; at < n; at += CHUNK) {
-        size_t count = n - at < CHUNK ? n - at : CHUNK;
-        device_copy(r->dev, rows, g + at * element, count * element);
-        TRY(trine_all_reduce(over, rows, rows, count, r->dev->grads, TRINE_SUM));
-        device_copy(r->dev, g + at * element, rows, count * element);
+    size_t element = state_grad_bytes(s);
+    char *from = a->at + at * element, *rows = s->own[REDUCE_TP];
+    bool exact = r->program->spec->parallel.exact;
+    if (a->parts > 1)
+        TRY(r->dev->ops->sum_parts(r->dev, rows, true, from, true, (size_t)a->parts, a->stride,
+                                   count));
+    else
+        device_copy(r->dev, rows, from, count * element);
+    TRY(trine_all_reduce(step_group(r, over), rows, rows, count, r->dev->grads,
+                         exact ? TRINE_SUM_TREE : TRINE_SUM));
+    for (int p = 0; p < a->parts; p++)
+        device_copy(r->dev, from + (size_t)p * a->stride * element, rows, count * element);
+    return TRINE_OK;
+}
+
+/* Sums a run of gradients, in chunks, through memory that peers may read; n: the range of the first part. */
+static trine_status sum_over_tp(step_run *r, const held_unit *u, int n, const flat_run *run) {
+    const rank_state *s = r->state;
+    flat_part part = {run->from, run->to - run->from};
+    int each = summed_parts(u, run);
+    for (int p = 0; p < flat_parts(&u->layout); p += each) {
+        addends a = {state_grad(s, u, n + p, part), each, 0};
+        if (each > 1)
+            a.stride =
+                (size_t)((char *)state_grad(s, u, n + p + 1, part) - a.at) / state_grad_bytes(s);
+        for (size_t at = 0; at < part.count; at += CHUNK)
+            TRY(sum_chunk(r, &a, at, part.count - at < CHUNK ? part.count - at : CHUNK,
+                          group_of(run)));
     }
     return TRINE_OK;
 }
@@ -82,13 +116,11 @@ static trine_status run_reduce_tp(step_run *r, const instr *i) {
     const rank_state *s = r->state;
     held_unit *u = state_unit(s, i->unit);
     flat_run run;
-    for (int n = 0; n < u->layout.range_count; n++) {
+    for (int n = 0; n < flat_ranges(&u->layout); n += flat_parts(&u->layout)) {
         flat_part own = state_owned(s, u, n);
         int next = 0;
-        while (flat_next_tp_partial(&u->layout.ranges[n], own.begin, own.count, &next, &run)) {
-            flat_part part = {run.from, run.to - run.from};
-            TRY(sum_over_tp(r, &run, state_grad(s, u, n, part)));
-        }
+        while (flat_next_tp_partial(state_range(u, n), own.begin, own.count, &next, &run))
+            TRY(sum_over_tp(r, u, n, &run));
     }
     return TRINE_OK;
 }
@@ -108,11 +140,11 @@ static uint64_t reduce_tp_bytes(const rank_state *s, const program *p, const ins
     uint64_t sum = 0;
     flat_run run;
     (void)p;
-    for (int r = 0; r < u->layout.range_count; r++) {
-        flat_part own = state_owned(s, u, r);
+    for (int n = 0; n < flat_ranges(&u->layout); n += flat_parts(&u->layout)) {
+        flat_part own = state_owned(s, u, n);
         int next = 0;
-        while (flat_next_tp_partial(&u->layout.ranges[r], own.begin, own.count, &next, &run))
-            sum += run_bytes(s, &run);
+        while (flat_next_tp_partial(state_range(u, n), own.begin, own.count, &next, &run))
+            sum += run_bytes(s, &run) * (uint64_t)(flat_parts(&u->layout) / summed_parts(u, &run));
     }
     return sum;
 }

@@ -3,29 +3,40 @@
 #include "tp/tp.h"
 
 static size_t share(const tp_region *r, size_t features) {
-    size_t tp = (size_t)trine_comm_size(r->comm);
+    size_t tp = (size_t)tp_size(r);
     ASSERT(features % tp == 0);
     return features / tp;
 }
 
+/* Block p of values (P, N, C) inside the region. */
+static void *block(const tp_region *r, const void *values, int p, size_t N, size_t C) {
+    return (char *)values + (size_t)p * N * C * trine_dtype_bytes(r->dev->compute);
+}
+
 /* Whether a row-parallel matmul needs no sum over tp. */
 static bool alone(const tp_region *r) {
-    return trine_comm_size(r->comm) == 1;
+    return tp_size(r) == 1;
 }
 
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I) {
     device *d = r->dev;
     const void *full;
+    size_t own = share(r, O);
     TRY(tp_gather(r, &full, x, N, I));
-    TRY(d->ops->linear_forward(d, y, l->weight.w, l->bias.w, full, N, share(r, O), I));
+    for (int p = 0; p < tp_parts(r); p++)
+        TRY(d->ops->linear_forward(d, block(r, y, p, N, own), tp_w(r, &l->weight, p),
+                                   tp_w(r, &l->bias, p), full, N, own, I));
     return TRINE_OK;
 }
 
 trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_linear *l,
                                       const void *dy, size_t N, size_t O, size_t I) {
     device *d = r->dev;
-    TRY(d->ops->linear_backward_input(d, tp_addend(r, dx), l->weight.w, dy, N, share(r, O), I));
+    size_t own = share(r, O);
+    for (int p = 0; p < tp_parts(r); p++)
+        TRY(d->ops->linear_backward_input(d, tp_addend(r, dx, p, N, I), tp_w(r, &l->weight, p),
+                                          block(r, dy, p, N, own), N, own, I));
     return tp_sum(r, dx, N, I);
 }
 
@@ -33,9 +44,13 @@ trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, c
                                        const void *x, size_t N, size_t O, size_t I) {
     device *d = r->dev;
     const void *full;
+    size_t own = share(r, O);
     TRY(tp_gather(r, &full, x, N, I));
-    return d->ops->linear_backward_weight(d, l->weight.dw, l->bias.dw, dy, full, N, share(r, O), I,
-                                          l->weight.mode);
+    for (int p = 0; p < tp_parts(r); p++)
+        TRY(d->ops->linear_backward_weight(d, tp_dw(r, &l->weight, p), tp_dw(r, &l->bias, p),
+                                           block(r, dy, p, N, own), full, N, own, I,
+                                           l->weight.mode));
+    return TRINE_OK;
 }
 
 /* The addend of dx in r->full has been summed before x is gathered there. */
@@ -49,10 +64,12 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
                             const void *residual, const dropout_args *drop, size_t N, size_t O,
                             size_t I) {
     device *d = r->dev;
-    size_t rows = tp_rows_of(r, N).count;
+    size_t rows = tp_rows_of(r, N).count, own = share(r, I);
     if (alone(r) && !drop && residual && d->ops->linear_residual)
         return d->ops->linear_residual(d, y, l->weight.w, l->bias.w, residual, x, N, O, I);
-    TRY(d->ops->linear_forward(d, tp_addend(r, y), l->weight.w, NULL, x, N, O, share(r, I)));
+    for (int p = 0; p < tp_parts(r); p++)
+        TRY(d->ops->linear_forward(d, tp_addend(r, y, p, N, O), tp_w(r, &l->weight, p), NULL,
+                                   block(r, x, p, N, own), N, O, own));
     TRY(tp_sum(r, y, N, O));
     /* After the sum: a bias inside the addends would be counted tp times. */
     if (drop) return d->ops->dropout_residual(d, y, l->bias.w, residual, drop, rows, O);
@@ -63,13 +80,26 @@ trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, con
 /* `full` is dy (N, O). */
 static trine_status row_input(const tp_region *r, void *dx, const tp_linear *l, const void *full,
                               size_t N, size_t O, size_t I) {
-    return r->dev->ops->linear_backward_input(r->dev, dx, l->weight.w, full, N, O, share(r, I));
+    size_t own = share(r, I);
+    for (int p = 0; p < tp_parts(r); p++)
+        TRY(r->dev->ops->linear_backward_input(r->dev, block(r, dx, p, N, own),
+                                               tp_w(r, &l->weight, p), full, N, O, own));
+    return TRINE_OK;
 }
 
+/* All parts have the same dbias: the first computes it. */
 static trine_status row_weight(const tp_region *r, const tp_linear *l, const void *full,
                                const void *x, size_t N, size_t O, size_t I) {
-    return r->dev->ops->linear_backward_weight(r->dev, l->weight.dw, l->bias.dw, full, x, N, O,
-                                               share(r, I), l->weight.mode);
+    device *d = r->dev;
+    size_t own = share(r, I);
+    void *dbias = tp_dw(r, &l->bias, 0);
+    for (int p = 0; p < tp_parts(r); p++) {
+        TRY(d->ops->linear_backward_weight(d, tp_dw(r, &l->weight, p), p ? NULL : dbias, full,
+                                           block(r, x, p, N, own), N, O, own, l->weight.mode));
+        if (p && dbias)
+            device_copy(d, tp_dw(r, &l->bias, p), dbias, O * trine_dtype_bytes(d->grads));
+    }
+    return TRINE_OK;
 }
 
 trine_status tp_row_backward_input(const tp_region *r, void *dx, const tp_linear *l, const void *dy,

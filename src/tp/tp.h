@@ -17,6 +17,11 @@
  * layers are given unsharded sizes. Modules above this one do not use the group. A group of one rank
  * costs nothing: its collectives are those of the transport "self".
  *
+ * With parallel.exact a rank of a smaller tp group computes what ranks of a larger one do, P parts one after the
+ * other: products, and sums of their results by a tree whose shape the layout does not change. Below, tp is the
+ * number of parts over all ranks (tp_size). What lies inside a region, and each parameter, is P blocks, a part each;
+ * x (N, I/tp) stands for (P, N, I/tp). In 16 bits an addend is rounded once, and sums are fp32 up to the tree's root.
+ *
  * Invariant: a SPLIT_NONE tensor has bit-identical gradients on every tp rank, or is marked `tp_partial`
  * (core/flat.h): its gradient is computed from this rank's rows and is an addend. Activations have
  * the same bits with and without sequence parallelism. Cost per half-block and direction: one
@@ -32,6 +37,11 @@ typedef struct {
     device *dev;
     void *full; /* sequence parallelism: scratch for the widest (N, C) that enters or leaves; not used
                     after the call. NULL: no sequence parallelism, or tp 1 */
+    /* parallel.exact; zeros: not. */
+    bool tree;     /* sums over tp are made by a tree */
+    int parts;     /* P, that this rank plays */
+    void *addends; /* (P, N, C) scratch for the widest (N, C): the parts' addends; NULL: P is 1 */
+    float *wide;   /* (N, C) scratch, in 16 bits: their sum, unrounded; NULL: P is 1, or tp is */
 } tp_region;
 
 /* A parameter and its gradient, bound to memory by the caller of the layer. */
@@ -39,7 +49,12 @@ typedef struct {
     const void *w; /* the device's compute type */
     void *dw;      /* the device's gradient type */
     grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
+    size_t w_part, dw_part; /* elements from a part's w (dw) to the next part's */
 } param;
+
+/* The parameter of part p of this rank, which is that of a rank of tp x P. Pure. */
+const void *tp_w(const tp_region *r, const param *q, int p);
+void *tp_dw(const tp_region *r, const param *q, int p);
 
 /* The shard of this rank: column-parallel weight (O/tp, I), bias (O/tp); row-parallel weight (O, I/tp),
  * bias (O), which is the same on every tp rank. bias.w and bias.dw NULL: no bias. */
@@ -57,11 +72,22 @@ tp_rows tp_rows_of(const tp_region *r, size_t N);
 /* Enter forward, leave backward: *full (N, C) = the ranks' x (R, C): x itself, or gathered into r->full.
  * Collective over: tp. */
 trine_status tp_gather(const tp_region *r, const void **full, const void *x, size_t N, size_t C);
-/* The memory for this rank's addend (N, C) of a sum whose result is `sum` (R, C): `sum` or r->full. */
-void *tp_addend(const tp_region *r, void *sum);
+/* Row `at` of the full (N, C) after tp_gather. Pure. */
+void *tp_full_row(const tp_region *r, void *x, size_t at, size_t C);
+/* All parts; the number of this rank's first part among them; this rank's parts. Pure. */
+int tp_size(const tp_region *r);
+int tp_first(const tp_region *r);
+int tp_parts(const tp_region *r);
+/* The memory for the addend (N, C) of part p of a sum whose result is `sum` (R, C): `sum`, r->full, or a block of
+ * r->addends. */
+void *tp_addend(const tp_region *r, void *sum, int p, size_t N, size_t C);
 /* Leave forward, enter backward: own (R, C) = own rows of the sum over tp of the addends at tp_addend(r, own), in
- * rank order. Collective over: tp. */
+ * rank order or by the tree. Collective over: tp. */
 trine_status tp_sum(const tp_region *r, void *own, size_t N, size_t C);
+/* Its two steps: the sum of this rank's addends of rows [at, at + n), which were at tp_addend(r, own, p, n, C); then
+ * that over ranks, of all N rows. */
+trine_status tp_sum_parts(const tp_region *r, void *own, size_t at, size_t n, size_t C);
+trine_status tp_sum_ranks(const tp_region *r, void *own, size_t N, size_t C);
 
 /* y (N, O/tp) = x (N, I) w^T + bias, of the ranks' x (R, I). O and I are the sizes of the unsharded
  * layer; tp divides the split one. Collective over: tp. */
@@ -92,7 +118,7 @@ trine_status tp_row_backward_input(const tp_region *r, void *dx, const tp_linear
 trine_status tp_row_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
                                     const void *x, size_t N, size_t O, size_t I);
 
-/* Rows of the vocabulary on a tp rank: the same number on each, a multiple of `multiple`
+/* Rows of the vocabulary on a tp rank, or of a part: the same number on each, a multiple of `multiple`
  * (device_row_multiple). The first `valid` rows are real, the others padding; on the last ranks valid may be 0.
  * Pure. */
 typedef struct {
@@ -102,7 +128,7 @@ tp_vocab tp_vocab_of(size_t V, int tp, int tp_rank, size_t multiple);
 
 /* x (R, C) = own rows of table[tokens (N)]: each rank looks up its own part of the vocabulary, then
  * leave. Collective over: tp. */
-trine_status tp_embedding_forward(const tp_region *r, void *x, const void *table,
+trine_status tp_embedding_forward(const tp_region *r, void *x, const param *table,
                                   const int32_t *tokens, size_t N, size_t C, size_t V);
 /* The gradient of table (rows, C) (+)= rows of the ranks' dx (R, C), for the tokens whose rows this rank
  * holds; padding rows are never touched. Collective over: tp. */
@@ -116,16 +142,16 @@ trine_status tp_logits_forward(const tp_region *r, void *logits, const param *ta
 /* all (tp, N, Vp/tp) = the ranks' logits (N, Vp/tp), in rank order; in a group of one rank `all` may be
  * `logits`. Collective over: tp. */
 trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits, size_t N, size_t V);
-/* x (N, C) is that of the forward pass and is replaced by this rank's addend of its gradient
- * (tp_sum adds them); the gradient of table (+)=. Not collective. */
-trine_status tp_logits_backward(const tp_region *r, void *x, const param *table, const void *dlogits,
-                                size_t N, size_t C, size_t V);
+/* For rows [at, at + N) of x (R, C), which tp_gather has brought: their gradient becomes this rank's addend of the
+ * sum over ranks (tp_sum_ranks); the gradient of table (+)=. Not collective. */
+trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const param *table,
+                                const void *dlogits, size_t N, size_t C, size_t V);
 
 /* Statistics of the rows of a cross-entropy. max (N) and sums (N, 2), those of xent_forward for the full
  * vocabulary, are kept for the backward pass; own (N), the maxima of the shard, is scratch and not used if tp is 1.
  */
 typedef struct {
-    float *max, *sums, *own;
+    float *max, *sums, *own; /* with several parts sums (P, N, 2), whose first block is the result, and own (P, N) */
 } tp_xent;
 
 /* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp). The logits are read once and not

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
+#include "train/promise.h"
 #include "train/ranks.h"
 #include "train/load_request.h"
 #include "train/shards.h"
@@ -161,6 +162,7 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
     run_tokenizer_report(&t->tokenizer, source, out);
     const char *config = ckpt_saved_config(source);
     TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
+    if (config && !weights_alone(c, source)) promise_report(t, ckpt_saved_exact(source), out);
     if (t->steps >= t->config.train_iters)
         fprintf(out, "  --train-iters %d: all steps are done, nothing to train or save\n",
                 t->config.train_iters);
@@ -319,8 +321,9 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
-    char *config = NULL;
+    char *config = NULL, exact[MANIFEST_EXACT];
     shard_set p;
+    promise_text(t, exact);
     comm_doing("saving a checkpoint");
     trine_status status = trine_world_agree(t->world, prepare(t, &p, &config));
     ckpt_image image = {.dev = t->dev,
@@ -332,6 +335,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .state = state_of(t),
                         .data = data_of(t),
                         .config = config,
+                        .exact = exact,
                         .carried = &t->tokenizer.files,
                         .tokenizer = t->tokenizer.hash,
                         .tokens = t->tokenizer.has_ends ? &t->tokenizer.ends : NULL,

@@ -32,7 +32,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
     const char *unread = gpt_unread(&config->model);
     bool validates = config->data.val_data_path,
          falls = config->optimizer.lr_decay_style != TRINE_DECAY_CONSTANT,
-         scales = p->fp16 && p->loss_scale == 0, looks = r->dry_run || r->explain,
+         scales = p->fp16 && p->loss_scale == 0, looks = r->dry_run || r->explain || r->layouts,
          gpus = !strcmp(config->parallel.device, "cuda"),
          shards = config->parallel.zero >= TRINE_ZERO_2;
     const option_rule rules[] = {
@@ -61,8 +61,10 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"stage-messages", !gpus, "--stage-messages " ON_GPUS},
         {"cuda-library", !gpus, "--cuda-library " ON_GPUS},
         {"tf32", !gpus, "--tf32 " ON_GPUS},
+        {"exact-dp", !config->parallel.exact, "--exact-dp requires --exact"},
+        {"exact-tp", !config->parallel.exact, "--exact-tp requires --exact"},
         {"ranks", r->ranks && !looks,
-         "--ranks requires --dry-run or --explain; mpirun -np gives a run its ranks"},
+         "--ranks requires --dry-run, --explain or --layouts; mpirun -np gives a run its ranks"},
     };
     return options_check_rules(o, rules, sizeof rules / sizeof *rules);
 }
@@ -70,7 +72,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
 /* Without a preset, what is loaded says what the model is. A file that cannot be opened is reported when it is loaded, by
  * all ranks together; where nothing will be loaded, here. */
 static trine_status model_of_load(trine_model *m, const trine_run *run) {
-    bool looks = run->dry_run || run->explain;
+    bool looks = run->dry_run || run->explain || run->layouts;
     trine_status status = trine_checkpoint_model(&run->checkpoint, m);
     if (status != TRINE_EIO || looks) return status;
     status_clear();

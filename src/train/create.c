@@ -7,6 +7,7 @@
 #include "train/gpus.h"
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
+#include "train/warm_up.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
  * holds the list to include/trine.h. */
@@ -106,8 +107,15 @@ static trine_status expect_memory(trine_trainer *t) {
     return status;
 }
 
+/* What a processor cannot multiply is refused now, not in the first step. GPUs have warmed up. */
+static trine_status prepare_products(trine_trainer *t) {
+    gpt_shape shape = resolve_shape(&t->config, t->dev, trine_mesh_coord(t->mesh).tp);
+    return t->dev->memory->host ? status_user(warm_up(t->dev, &shape)) : TRINE_OK;
+}
+
 /* The local part of the setup after the mesh exists. */
 static trine_status build_alone(trine_trainer *t) {
+    TRY(prepare_products(t));
     TRY(memory_plan(t));
     TRY(exec_create(&t->interpreter, &t->held, t->mesh, t->dev));
     t->interpreter.serial = t->config.parallel.serial;

@@ -34,7 +34,7 @@ static trine_status make_groups(trine_trainer *t) {
     comm_gpu own = {.dev = t->dev,
                     .nccl = cuda_nccl(t->dev),
                     .name = gpu.info.bus,
-                    .ordered = p->ordered_reductions || p->audit};
+                    .ordered = p->ordered_reductions || p->audit || p->exact};
     TRY(comm_gpu_create(t->mesh, &own));
     return TRINE_OK;
 }

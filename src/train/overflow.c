@@ -13,7 +13,7 @@
 
 typedef struct {
     const tensor *t;
-    int r; /* its range */
+    int kind; /* of its range */
 } place;
 
 static int list_places(const flat_unit *layout, bool head, place *out) {
@@ -33,24 +33,35 @@ static bool is_head(const rank_state *h, int unit) {
     return spec_unit(h->config.spec, unit).makes_loss;
 }
 
-/* *first = the first place of a unit whose gradient is not finite on this rank; -1: none. The sums
+/* The first of these places whose gradient is not finite on this rank, in one part; `before`: none before it. The sums
  * overwrite those of NORM, after the loss. */
-static trine_status look_at(const rank_state *h, device *dev, const held_unit *u, int *first) {
+static trine_status look_at_part(const rank_state *h, device *dev, const held_unit *u, int part,
+                                 int *before) {
     place places[PLACES];
     int count = list_places(&u->layout, is_head(h, u->unit), places), held[PLACES], looked = 0;
-    double *sums = norm_memory_of(h)->sums + 1, *seen = norm_memory_of(h)->read + 1;
-    for (int n = 0; n < count; n++) {
+    double *sums = norm_memory_of(h)->sums + norm_memory_of(h)->losses;
+    double *seen = norm_memory_of(h)->read + norm_memory_of(h)->losses;
+    for (int n = 0; n < count && n < *before; n++) {
         size_t from, to;
-        flat_part slice = state_slice(h, u, places[n].r);
+        int r = places[n].kind * flat_parts(&u->layout) + part;
+        flat_part slice = state_slice(h, u, r);
         if (!flat_overlap(places[n].t, slice.begin, slice.count, &from, &to)) continue;
-        const void *g = state_grad(h, u, places[n].r, (flat_part){from, to - from});
+        const void *g = state_grad(h, u, r, (flat_part){from, to - from});
         TRY(ops_sum_squares(dev, &sums[looked], g, to - from));
         held[looked++] = n;
     }
     TRY(device_read(dev, seen, sums, (size_t)looked * sizeof *seen));
-    *first = -1;
     for (int n = looked - 1; n >= 0; n--)
-        if (!isfinite(seen[n])) *first = held[n];
+        if (!isfinite(seen[n])) *before = held[n];
+    return TRINE_OK;
+}
+
+/* *first = the first place of a unit whose gradient is not finite on this rank; -1: none. */
+static trine_status look_at(const rank_state *h, device *dev, const held_unit *u, int *first) {
+    *first = PLACES;
+    for (int part = 0; part < flat_parts(&u->layout); part++)
+        TRY(look_at_part(h, dev, u, part, first));
+    if (*first == PLACES) *first = -1;
     return TRINE_OK;
 }
 

@@ -4,14 +4,15 @@
 
 #include "base/status.h"
 
-/* Parameters of a tied head, which the embedding saves. */
-static bool is_copy(const rank_state *h, int unit, int range) {
-    return range == 0 && spec_owner(h->config.spec, unit) != unit;
+/* Parameters of a tied head, which the embedding saves; kind: of the range. */
+static bool is_copy(const rank_state *h, int unit, int kind) {
+    return kind == 0 && spec_owner(h->config.spec, unit) != unit;
 }
 
 /* Of the ranks with the same slice, the first saves it. */
 static bool saves(const rank_state *h, const held_unit *u, int r) {
-    return !is_copy(h, u->unit, r) && state_first_replica(h, &u->layout.ranges[r]);
+    return !is_copy(h, u->unit, flat_kind(&u->layout, r)) &&
+           state_first_replica(h, state_range(u, r));
 }
 
 static bool has_kind(const rank_state *h, ckpt_kind kind) {
@@ -57,24 +58,24 @@ static trine_status list_tensors(const rank_state *h, shard_set *p) {
 /* Address of element `part.begin` of a kind. */
 static void *kind_at(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
                      flat_part part) {
-    size_t skip = state_owned(h, u, r).begin;
     if (kind == CKPT_WEIGHT) return state_param(h, u, r, part);
     if (kind == CKPT_MASTER) return state_master(h, u, r, part);
-    return (kind == CKPT_MOMENT1 ? u->moment1 : u->moment2)[r] + (part.begin - skip);
+    return state_moment(h, u, r, kind == CKPT_MOMENT1 ? 1 : 2, part);
 }
 
 /* The part of a range that is loaded. */
 static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_kind kind) {
     bool full = spec_zero(h->config.spec)->params != SHARD;
     if (kind != CKPT_WEIGHT) return state_owned(h, u, r);
-    return full ? (flat_part){0, u->layout.ranges[r].count} : state_slice(h, u, r);
+    return full ? (flat_part){0, state_range(u, r)->count} : state_slice(h, u, r);
 }
 
 static void add_shard(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
                       flat_part part, shard_set *p) {
     if (!has_kind(h, kind)) return;
     p->shards[p->shard_count++] = (ckpt_shard){.kind = kind,
-                                               .range = &u->layout.ranges[r],
+                                               .range = state_range(u, r),
+                                               .part = flat_part_of(&u->layout, r),
                                                .begin = part.begin,
                                                .count = part.count,
                                                .at = kind_at(h, u, r, kind, part),
@@ -82,7 +83,9 @@ static void add_shard(const rank_state *h, const held_unit *u, int r, ckpt_kind 
 }
 
 static trine_status make_shards(const rank_state *h, shard_set *p) {
-    size_t most = (size_t)h->count * FLAT_RANGES * CKPT_KINDS;
+    size_t most = 0;
+    for (int n = 0; n < h->count; n++)
+        most += (size_t)flat_ranges(&h->units[n].layout) * CKPT_KINDS;
     p->shards = malloc(most * sizeof *p->shards);
     CHECK(p->shards, TRINE_ENOMEM, "no memory for the shards of %d units", h->count);
     return TRINE_OK;
@@ -94,7 +97,7 @@ trine_status shards_to_save(const rank_state *h, shard_set *p) {
     TRY(make_shards(h, p));
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
-        for (int r = 0; r < u->layout.range_count; r++)
+        for (int r = 0; r < flat_ranges(&u->layout); r++)
             for (int k = 0; k < CKPT_KINDS && saves(h, u, r); k++)
                 add_shard(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
     }
@@ -107,8 +110,8 @@ trine_status shards_to_load(const rank_state *h, bool weights_only, shard_set *p
     TRY(make_shards(h, p));
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
-        for (int r = 0; r < u->layout.range_count; r++)
-            for (int k = 0; k < kinds && !u->borrowed[r]; k++)
+        for (int r = 0; r < flat_ranges(&u->layout); r++)
+            for (int k = 0; k < kinds && !state_borrowed(u, r); k++)
                 add_shard(h, u, r, (ckpt_kind)k, held_part(h, u, r, (ckpt_kind)k), p);
     }
     return TRINE_OK;

@@ -27,8 +27,9 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
 
 static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
     const trine_optimizer *o = &t->config.optimizer;
-    step_io io = {
+    return (step_io){
         .samples = data->samples,
+        .first_sample = first,
         .scale = 1.0 / (double)tokens_per_step(t),
         .loss_scale = t->scale.scale,
         .adamw = {.lr = (float)resolve_learning_rate(o, t->updates + 1),
@@ -40,8 +41,6 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
         .clip = o->clip_grad,
         .decay_all = o->decay_all,
     };
-    dp_step_samples(&t->held.config, first, &io);
-    return io;
 }
 
 /* One step, measured if a profile is active and does not skip it. */

@@ -68,8 +68,9 @@ static trine_status walk(warm_state *w) {
 
 trine_status warm_up(device *d, const gpt_shape *s) {
     warm_state w = {.d = d, .s = s};
-    if (d->memory->host) return TRINE_OK;
+    if (d->memory->host && !d->exact_threads) return TRINE_OK;
     TRY(walk(&w));
+    if (d->memory->host) return TRINE_OK;
     TRY(device_alloc(d, &w.base, w.most));
     trine_status status = walk(&w);
     if (status == TRINE_OK) status = device_wait(d);

@@ -14,8 +14,9 @@
 
 #include "model/gpt.h"
 
-/* Does nothing without a GPU. Errors: TRINE_ENOMEM if there is no memory for an operator or for what is
- * loaded with it; the operators' own. Not collective. */
+/* Without a GPU: does nothing, but that a device with exact_threads refuses a product that it cannot multiply.
+ * Errors: TRINE_ENOMEM if there is no memory for an operator or for what is loaded with it; the operators' own; those
+ * of device_prepare_linear. Not collective. */
 trine_status warm_up(device *d, const gpt_shape *s);
 
 #endif

@@ -167,18 +167,20 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
     rank_state *s = r->state;
     trine_dtype type = r->dev->compute;
     unit_class c = spec_class(s->config.spec, i->unit);
-    for (int n = 0; n < u->layout.range_count; n++) {
-        size_t count = u->layout.ranges[n].count;
-        trine_comm *dp = step_axes(r, u->layout.ranges[n].sharded);
-        if (u->borrowed[n]) continue;
+    void *base[FLAT_RANGES];
+    state_param_bases(s, u, i->gather, base);
+    for (int n = 0; n < flat_ranges(&u->layout); n++) {
+        size_t count = state_range(u, n)->count;
+        trine_comm *dp = step_axes(r, state_range(u, n)->sharded);
+        void *to = state_range_at(u, base, n, trine_dtype_bytes(type));
+        void *own = state_param(s, u, n, state_slice(s, u, n));
+        if (state_borrowed(u, n)) continue;
         if (i->gather < 0) {
-            void *own = state_param(s, u, n, state_slice(s, u, n));
-            TRY(trine_all_gather(dp, u->params[n], own, count, type));
+            TRY(trine_all_gather(dp, to, own, count, type));
             continue;
         }
-        char *to = (char *)s->gathers[c][i->gather] + u->gather_offset[n] * trine_dtype_bytes(type);
         int index = program_buffer_index(r->program->gathers, c, i->gather);
-        TRY(comm_all_gather_start(dp, to, u->params[n], count, type,
+        TRY(comm_all_gather_start(dp, to, own, count, type,
                                   step_start(r, RES_GATHER, index, true)));
     }
     return TRINE_OK;
@@ -198,9 +200,9 @@ static uint64_t gather_bytes(const rank_state *s, const program *p, const instr 
     for (int n = 0; n < s->count; n++) {
         const held_unit *u = &s->units[n];
         if (spec_gather_unit(p->spec, u->unit) != i->unit) continue;
-        for (int r = 0; r < u->layout.range_count; r++) {
-            const flat_range *range = &u->layout.ranges[r];
-            if (!u->borrowed[r])
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            const flat_range *range = state_range(u, r);
+            if (!state_borrowed(u, r))
                 sum += state_bytes(s, axes_group(range->sharded), TRINE_TALLY_ALL_GATHER,
                                    range->count, s->config.dev->compute);
         }

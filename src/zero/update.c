@@ -24,7 +24,7 @@ static trine_status check_update(stage_state *s, const instr *i) {
  * visited. */
 static trine_status update_range(step_run *r, const held_unit *u, int n) {
     const rank_state *s = r->state;
-    const flat_range *range = &u->layout.ranges[n];
+    const flat_range *range = state_range(u, n);
     flat_part own = state_owned(s, u, n);
     void *copy = state_has_master(s) ? state_param(s, u, n, own) : NULL;
     ops_part parts[OPS_PARTS];
@@ -35,16 +35,17 @@ static trine_status update_range(step_run *r, const held_unit *u, int n) {
         if (!flat_overlap(t, own.begin, own.count, &from, &to)) continue;
         parts[count++] = (ops_part){from - own.begin, to - from, t->matrix || r->io->decay_all};
     }
-    TRY(r->dev->ops->adamw(r->dev, state_master(s, u, n, own), u->moment1[n], u->moment2[n], copy,
-                           state_grad(s, u, n, own), parts, count, &r->io->adamw));
+    TRY(r->dev->ops->adamw(r->dev, state_master(s, u, n, own), state_moment(s, u, n, 1, own),
+                           state_moment(s, u, n, 2, own), copy, state_grad(s, u, n, own), parts,
+                           count, &r->io->adamw));
     return TRINE_OK;
 }
 
 /* Does nothing in a skipped step. */
 static trine_status run_update(step_run *r, const instr *i) {
     const held_unit *u = state_unit(r->state, i->unit);
-    for (int n = 0; !r->io->skipped && n < u->layout.range_count; n++)
-        if (!u->borrowed[n]) TRY(update_range(r, u, n));
+    for (int n = 0; !r->io->skipped && n < flat_ranges(&u->layout); n++)
+        if (!state_borrowed(u, n)) TRY(update_range(r, u, n));
     return TRINE_OK;
 }
 

@@ -62,7 +62,7 @@ check "one folder" plans full other "other-apart-np1 other-apart-np3 other-long-
 check "one file" plans all suite/ranks "suite-ranks-np1-4"
 check "an unknown plan" fails tests/plan.sh build long
 one_launch() {
-    grep -qx -- 'timeout -k 10 600 env TRINE_WORLDS="1 4" tools/mpirun.sh -np 4 build/tests/suite/ranks' \
+    grep -qx -- 'timeout -k 10 1800 env TRINE_WORLDS="1 4" tools/mpirun.sh -np 4 build/tests/suite/ranks' \
         build/t/suite-ranks-np1-4.t
 }
 check "one launch for all sizes, with the time of all" one_launch

@@ -91,6 +91,8 @@ static void other_root_and_reduction(void **state) {
     REFUSED(trine_broadcast(comm, x, 8, TRINE_F32, is_last()), TRINE_EAUDIT, "root 1");
     REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_F32, is_last() ? TRINE_MAX : TRINE_SUM),
             TRINE_EAUDIT, "(max)");
+    REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_F32, is_last() ? TRINE_SUM_TREE : TRINE_SUM),
+            TRINE_EAUDIT, "(tree)");
     end(&mesh);
 }
 

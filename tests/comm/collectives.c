@@ -1,11 +1,11 @@
 /* TEST np=1,2,3,4,8 longer=wait timeout=600 */
 /* Every collective against its definition, bit for bit: over types, counts and roots, in place and
  * not, with unsplit messages and messages split into segments. A row gives the lengths of its buffers,
- * runs the operation and computes the expected dst. Reductions must be in rank order, with
- * addends for which another order gives other bits. All cases run over messages and over shared memory,
- * with buffers in windows, in plain memory, and in either, depending on the rank; in device
- * memory, which the host cannot access; through NCCL (emulated) with sums in rank order; and
- * with the ranks divided into nodes of 2, 3 and 4. */
+ * runs the operation and computes the expected dst. Reductions must be in rank order, or in a tree, with
+ * addends for which another order gives other bits; one adds onto what dst has. All cases run over messages
+ * and over shared memory, with buffers in windows, in plain memory, and in either, depending on the rank; in
+ * device memory, which the host cannot access; through NCCL (emulated) with sums in rank order; and with the
+ * ranks divided into nodes of 2, 3 and 4. */
 #include "split_device.h"
 #include "gpu_device.h"
 #include "harness.h"
@@ -17,6 +17,7 @@
 #include "base/half.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "comm/group/group.h"
 #include "comm/group/world.h"
 
 #define GUARD 64 /* bytes on both sides of a buffer that must not change */
@@ -35,6 +36,7 @@ typedef struct {
     bool src_full, dst_full; /* count elements, or count/P */
     bool split;              /* P must divide count */
     bool rooted, reduces;
+    bool onto; /* a sum whose first addend dst has; never in place */
     trine_status (*run)(const job *j);
     /* Fills in this rank's dst; false if the operation leaves it unchanged. */
     bool (*expect)(const job *j, char *dst);
@@ -86,7 +88,7 @@ static void value(trine_dtype type, int rank, size_t i, void *element) {
         T a, b;                                                                                    \
         memcpy(&a, acc, sizeof a);                                                                 \
         memcpy(&b, x, sizeof b);                                                                   \
-        a = op == TRINE_SUM ? a + b : a > b ? a : b;                                               \
+        a = op != TRINE_MAX ? a + b : a > b ? a : b;                                               \
         memcpy(acc, &a, sizeof a);                                                                 \
     } while (0)
 
@@ -129,42 +131,50 @@ static const char *values(trine_dtype type, int rank, size_t count) {
     return x->elements;
 }
 
-/* In fp32, rounded once. */
-static void reduced_half(const job *j, size_t i, void *element) {
-    float acc = 0;
-    for (int r = 0; r < j->size; r++) {
-        float f = widened(j->type, values(j->type, r, i + 1) + i * 2);
-        acc = r == 0 ? f : j->op == TRINE_SUM ? acc + f : f > acc ? f : acc;
-    }
-    rounded(j->type, acc, element);
-}
+/* The addend before rank 0's: what the ranks have in dst. */
+#define ONTO 15
 
-/* ((r0 + r1) + r2) + ..., or starting at the last rank: the wrong order. */
-static void reduce_all(const job *j, size_t i, bool backwards, void *element) {
+/* Element i of the addends first, first + 1, ... (n), in j's order; 16 bits as a float. */
+static void reduce_some(const job *j, int first, int n, size_t i, void *element) {
     const size_t bytes = trine_dtype_bytes(j->type);
-    if (j->type == TRINE_BF16 || j->type == TRINE_F16) {
-        reduced_half(j, i, element);
+    const bool half = j->type == TRINE_BF16 || j->type == TRINE_F16;
+    char right[8];
+    if (n == 1) {
+        const char *x = values(j->type, first < 0 ? ONTO : first, i + 1) + i * bytes;
+        const float f = half ? widened(j->type, x) : 0;
+        memcpy(element, half ? (const char *)&f : x, half ? sizeof f : bytes);
         return;
     }
-    for (int r = 0; r < j->size; r++) {
-        const char *x = values(j->type, backwards ? j->size - 1 - r : r, i + 1) + i * bytes;
-        if (r == 0)
-            memcpy(element, x, bytes);
-        else
-            combine(j->type, j->op, element, x);
-    }
+    int left = n - 1;
+    if (j->op == TRINE_SUM_TREE)
+        for (left = 1; 2 * left < n;) left *= 2;
+    reduce_some(j, first, left, i, element);
+    reduce_some(j, first + left, n - left, i, right);
+    combine(half ? TRINE_F32 : j->type, j->op, element, right);
+}
+
+static void reduce_all(const job *j, size_t i, void *element) {
+    int before = j->op == COMM_SUM_ONTO;
+    char sum[8];
+    float f;
+    reduce_some(j, -before, before + j->size, i, sum);
+    memcpy(&f, sum, sizeof f);
+    if (j->type == TRINE_BF16 || j->type == TRINE_F16)
+        rounded(j->type, f, element);
+    else
+        memcpy(element, sum, trine_dtype_bytes(j->type));
 }
 
 static const char *reduced(const job *j) {
-    static numbers made[TRINE_F16 + 1][TRINE_MAX + 1];
-    static int of[TRINE_F16 + 1][TRINE_MAX + 1]; /* ranks */
+    static numbers made[TRINE_F16 + 1][COMM_SUM_ONTO + 1];
+    static int of[TRINE_F16 + 1][COMM_SUM_ONTO + 1]; /* ranks */
     const size_t element = trine_dtype_bytes(j->type);
     numbers *x = &made[j->type][j->op];
     if (of[j->type][j->op] != j->size) x->known = 0;
     of[j->type][j->op] = j->size;
     for (int r = 0; r < j->size; r++) values(j->type, r, j->count);
     for (size_t i = lengthened(x, j->type, j->count); i < j->count; i++)
-        reduce_all(j, i, false, x->elements + i * element);
+        reduce_all(j, i, x->elements + i * element);
     return x->elements;
 }
 
@@ -354,21 +364,35 @@ static trine_status run_reduce_scatter_start(const job *j) {
     return finish_started(j, &request);
 }
 
+static trine_status run_onto_start(const job *j) {
+    comm_request request = {0};
+    block(j, j->dst, values(j->type, ONTO, j->count), (size_t)j->rank * j->part, j->part);
+    send_out(j->dst, j->part * trine_dtype_bytes(j->type));
+    TRY(comm_reduce_scatter_onto_start(j->comm, addr(j->dst), addr(j->src), j->count, j->type,
+                                       &request));
+    return finish_started(j, &request);
+}
+
 static const row rows[] = {
-    /* name            src    dst    split  rooted reduces */
-    {"all_reduce", true, true, false, false, true, run_all_reduce, expect_all_reduce},
-    {"reduce", true, true, false, true, true, run_reduce, expect_reduce},
-    {"broadcast", true, true, false, true, false, run_broadcast, expect_broadcast},
-    {"all_gather", false, true, true, false, false, run_all_gather, expect_all_gather},
-    {"scatter", true, false, true, true, false, run_scatter, expect_scatter},
-    {"gather", false, true, true, true, false, run_gather, expect_gather},
-    {"reduce_scatter", true, false, true, false, true, run_reduce_scatter, expect_reduce_scatter},
-    {"all_to_all", true, true, true, false, false, run_all_to_all, expect_all_to_all},
-    {"all_reduce_start", true, true, false, false, true, run_all_reduce_start, expect_all_reduce},
-    {"reduce_scatter_start", true, false, true, false, true, run_reduce_scatter_start,
+    /* name            src    dst    split  rooted reduces onto */
+    {"all_reduce", true, true, false, false, true, false, run_all_reduce, expect_all_reduce},
+    {"reduce", true, true, false, true, true, false, run_reduce, expect_reduce},
+    {"broadcast", true, true, false, true, false, false, run_broadcast, expect_broadcast},
+    {"all_gather", false, true, true, false, false, false, run_all_gather, expect_all_gather},
+    {"scatter", true, false, true, true, false, false, run_scatter, expect_scatter},
+    {"gather", false, true, true, true, false, false, run_gather, expect_gather},
+    {"reduce_scatter", true, false, true, false, true, false, run_reduce_scatter,
+     expect_reduce_scatter},
+    {"all_to_all", true, true, true, false, false, false, run_all_to_all, expect_all_to_all},
+    {"all_reduce_start", true, true, false, false, true, false, run_all_reduce_start,
+     expect_all_reduce},
+    {"reduce_scatter_start", true, false, true, false, true, false, run_reduce_scatter_start,
+     expect_reduce_scatter},
+    {"reduce_scatter_onto_start", true, false, true, false, true, true, run_onto_start,
      expect_reduce_scatter},
 };
-#define ROWS (sizeof rows / sizeof *rows)
+#define ROWS             (sizeof rows / sizeof *rows)
+#define ALL_REDUCE_START 8
 
 /* ---- One case -------------------------------------------------------------------------------- */
 
@@ -458,26 +482,34 @@ static void run_case(const row *r, job *j, bool in_place) {
 
 static void run_row(const row *r, job *j) {
     for (int root = 0; root<(r->rooted ? j->size : 1); root += j->size> 4 ? 3 : 1)
-        for (int in_place = 0; in_place < 2; in_place++) {
+        for (int in_place = 0; in_place < (r->onto ? 1 : 2); in_place++) {
             j->root = root;
             run_case(r, j, in_place);
         }
 }
 
+/* A group of one adds onto gradients in device memory only; those of the test's devices are fp32. */
+static bool impossible(const row *r, const job *j) {
+    return r->onto && j->size == 1 && current >= DEVICE_MESSAGES && j->type != TRINE_F32;
+}
+
 /* Eight ranks run half of the types and operations with each row, count and place of the buffers, and the other half
- * with the next; TRINE_FULL: all. */
+ * with the next; the tree, of which tree.c tests every type, is run with one type each; TRINE_FULL: all. */
 static bool left_out(const row *r, const job *j, size_t nth) {
     const size_t sum = nth + (size_t)(r - rows) + (size_t)current + (size_t)per_node;
+    if (j->op == TRINE_SUM_TREE && !every && (sum + (size_t)j->type) % (TRINE_F16 + 1)) return true;
     return j->size > 4 && !every && (sum + (size_t)j->type + (size_t)j->op) % 2;
 }
 
 static void run_types(const row *r, job *j, size_t nth) {
     for (trine_dtype type = TRINE_F32; type <= TRINE_F16; type++) {
         if (type == TRINE_U8 && r->reduces) continue;
-        for (trine_reduction op = TRINE_SUM; op <= (r->reduces ? TRINE_MAX : TRINE_SUM); op++) {
+        const trine_reduction first = r->onto ? COMM_SUM_ONTO : TRINE_SUM;
+        const trine_reduction last = r->onto || !r->reduces ? first : TRINE_SUM_TREE;
+        for (trine_reduction op = first; op <= last; op++) {
             j->type = type;
             j->op = op;
-            if (!left_out(r, j, nth)) run_row(r, j);
+            if (!impossible(r, j) && !left_out(r, j, nth)) run_row(r, j);
         }
     }
 }
@@ -563,9 +595,12 @@ static void large_count_in(void) {
     job j = world_job();
     j.comm = world_comm(&mesh);
     for (size_t k = 0; k < ROWS; k++)
-        for (int in_place = 0; in_place < 2; in_place++) {
+        for (int in_place = 0; in_place < (rows[k].onto ? 1 : 2); in_place++) {
             if (per_node && rows[k].rooted) continue;
-            j.type = k % 2 ? TRINE_F32 : TRINE_F64;
+            j.type = k % 2 || rows[k].onto ? TRINE_F32 : TRINE_F64;
+            j.op = rows[k].onto                  ? COMM_SUM_ONTO
+                   : rows[k].reduces && in_place ? TRINE_SUM_TREE
+                                                 : TRINE_SUM;
             j.count = j.size < 8 ? 400007 : 200003;
             if (rows[k].split) j.count -= j.count % (size_t)j.size;
             j.root = j.size - 1;
@@ -585,27 +620,39 @@ static void all_reduce_threshold_in(void) {
             j.type = TRINE_F32;
             j.count = count;
             run_case(&rows[0], &j, in_place);
-            run_case(&rows[ROWS - 2], &j, in_place);
+            run_case(&rows[ALL_REDUCE_START], &j, in_place);
         }
     leave(&mesh);
 }
 
-/* The values above are sensitive to the order: most sums of three and more have other bits in
- * reverse. */
+/* Element i of the sum that starts at the last rank: the wrong order. */
+static float backwards(const job *j, size_t i) {
+    float sum = 0;
+    for (int r = j->size - 1; r >= 0; r--) {
+        float x;
+        memcpy(&x, values(TRINE_F32, r, i + 1) + i * sizeof x, sizeof x);
+        sum = r == j->size - 1 ? x : sum + x;
+    }
+    return sum;
+}
+
+/* The values above are sensitive to the order: most sums of three and more have other bits in reverse, and of four and
+ * more in a tree. */
 static void order_matters(void **state) {
     (void)state;
     job j = world_job();
-    int differ = 0;
+    int reversed = 0, branched = 0;
     for (size_t i = 0; i < 1000; i++) {
-        char forwards[8], backwards[8];
-        reduce_all(&j, i, false, forwards);
-        reduce_all(&j, i, true, backwards);
-        differ += memcmp(forwards, backwards, sizeof(float)) != 0;
+        float sum, tree, back = backwards(&j, i);
+        j.op = TRINE_SUM;
+        reduce_all(&j, i, &sum);
+        j.op = TRINE_SUM_TREE;
+        reduce_all(&j, i, &tree);
+        reversed += memcmp(&sum, &back, sizeof sum) != 0;
+        branched += memcmp(&sum, &tree, sizeof sum) != 0;
     }
-    if (j.size >= 3)
-        assert_true(differ > 100);
-    else
-        assert_int_equal(differ, 0);
+    assert_true(j.size >= 3 ? reversed > 100 : reversed == 0);
+    assert_true(j.size >= 4 ? branched > 100 : branched == 0);
 }
 
 /* 1e8 + 1 - 1e8 is 0 in rank order in fp32 and 1 in another; small and large messages agree. */
@@ -632,7 +679,7 @@ static void nan_is_seen_in(void) {
     trine_mesh *mesh;
     trine_comm *comm = world_comm(&mesh);
     for (int who = 0; who < trine_comm_size(comm); who++)
-        for (trine_reduction op = TRINE_SUM; op <= TRINE_MAX; op++) {
+        for (trine_reduction op = TRINE_SUM; op <= TRINE_SUM_TREE; op++) {
             volatile double zero = 0;
             float f = trine_comm_rank(comm) == who ? (float)(zero / zero) : 1.0f;
             double d = trine_comm_rank(comm) == who ? zero / zero : 1.0;
@@ -674,6 +721,8 @@ static void refusals(void **state) {
     REFUSED(trine_all_reduce(comm, x, x, 8, TRINE_U8, TRINE_SUM), TRINE_EINVAL, "u8");
     REFUSED(trine_all_reduce(comm, x, x, SIZE_MAX / 4, TRINE_F32, TRINE_SUM), TRINE_EINVAL,
             "larger than the address space");
+    REFUSED(trine_reduce_scatter(comm, x, x, (size_t)size, TRINE_F32, COMM_SUM_ONTO), TRINE_EINVAL,
+            "invalid reduction (valid: TRINE_SUM, TRINE_MAX, TRINE_SUM_TREE)");
     OK(trine_all_reduce(comm, NULL, NULL, 0, TRINE_F32, TRINE_SUM));
     leave(&mesh);
 }

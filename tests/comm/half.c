@@ -1,5 +1,5 @@
 /* TEST np=1,2,4,8,10 timeout=600 */
-/* Sums and maxima of 16-bit numbers: added in fp32 in rank order and rounded once, over every
+/* Sums and maxima of 16-bit numbers: added in fp32 in rank order, or in a tree, and rounded once, over every
  * transport, on both sides of every size at which a transport changes its algorithm, compared bit by bit
  * with plain loops over half.h. The numbers include NaNs, infinities, partial sums outside of fp16's
  * range, ties and subnormals; for many of them, rounding partial sums or another order gives other bits. */
@@ -14,12 +14,12 @@
 #include "base/half.h"
 #include "comm/transport/nodes/nodes.h"
 
-#define MOST          ((size_t)540000) /* elements */
-#define MOST_OF_MAX   ((size_t)40064)  /* of a maximum */
-#define GUARD         64               /* elements after dst that must not change */
-#define BUFFER        ((MOST + GUARD) * sizeof(uint16_t) / 4096 * 4096 + 4096)
-#define UNTOUCHED     0x5A5A
-#define EDGE_ELEMENTS 16384 /* of a partial sum between nodes: NODES_CHUNK in fp32 */
+#define MOST           ((size_t)540000) /* elements */
+#define MOST_OF_OTHERS ((size_t)40064)  /* of a maximum, or in a tree */
+#define GUARD          64               /* elements after dst that must not change */
+#define BUFFER         ((MOST + GUARD) * sizeof(uint16_t) / 4096 * 4096 + 4096)
+#define UNTOUCHED      0x5A5A
+#define EDGE_ELEMENTS  16384 /* of a partial sum between nodes: NODES_CHUNK in fp32 */
 
 /* STREAMED: as if the data fitted in no cache. */
 typedef enum { MESSAGES, PLAIN, WINDOWS, STREAMED, DEVICE, NCCL, MODES } mode;
@@ -83,7 +83,17 @@ static uint16_t value(int r, size_t i) {
 }
 
 static float combined(float a, float b, trine_reduction op) {
-    return op == TRINE_SUM ? a + b : b > a || b != b ? b : a;
+    return op != TRINE_MAX ? a + b : b > a || b != b ? b : a;
+}
+
+/* Of ranks first, first + 1, ... (n): a tree is cut at the largest power of two below n. */
+static float combined_all(int first, int n, size_t i, trine_reduction op) {
+    int left = n - 1;
+    if (n == 1) return widened(value(first, i));
+    if (op == TRINE_SUM_TREE)
+        for (left = 1; 2 * left < n;) left *= 2;
+    const float sum = combined_all(first, left, i, op);
+    return combined(sum, combined_all(first + left, n - left, i, op), op);
 }
 
 static uint16_t *new_numbers(void) {
@@ -109,18 +119,15 @@ static void choose_own(void) {
 
 /* Sets `expected`. */
 static void expect(trine_reduction op) {
-    static uint16_t *known[2][2];
-    static int of[2][2]; /* ranks */
-    uint16_t **numbers = &known[type == TRINE_F16][op == TRINE_MAX];
-    int *ranks = &of[type == TRINE_F16][op == TRINE_MAX];
+    static uint16_t *known[2][TRINE_SUM_TREE + 1];
+    static int of[2][TRINE_SUM_TREE + 1]; /* ranks */
+    uint16_t **numbers = &known[type == TRINE_F16][op];
+    int *ranks = &of[type == TRINE_F16][op];
     if (*ranks != size) {
         *ranks = size;
         if (!*numbers) *numbers = new_numbers();
-        for (size_t i = 0; i < (op == TRINE_MAX ? MOST_OF_MAX : MOST); i++) {
-            float sum = widened(value(0, i));
-            for (int r = 1; r < size; r++) sum = combined(sum, widened(value(r, i)), op);
-            (*numbers)[i] = rounded(sum);
-        }
+        for (size_t i = 0; i < (op == TRINE_SUM ? MOST : MOST_OF_OTHERS); i++)
+            (*numbers)[i] = rounded(combined_all(0, size, i, op));
     }
     expected = *numbers;
 }
@@ -332,6 +339,7 @@ static void run_mode(void) {
         choose_own();
         all_calls(counts, n, TRINE_SUM);
         all_calls(few, 3, TRINE_MAX);
+        all_calls(few, 3, TRINE_SUM_TREE);
     }
     leave();
 }

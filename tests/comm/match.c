@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "comm/api/comm.h"
+#include "comm/group/group.h"
 
 #define MOST  ((size_t)16 * 1024) /* elements of a buffer: more than any transport's short calls */
 #define BYTES (MOST * sizeof(float))
@@ -63,7 +64,7 @@ static void *address(const job *j, char *p) {
 
 typedef struct {
     const char *name;
-    bool reduces, rooted, starts;
+    bool reduces, rooted, starts; /* reduces: with any operation */
     trine_status (*run)(trine_comm *comm, void *dst, void *src, const call *c);
 } kind;
 
@@ -119,6 +120,12 @@ static trine_status run_all_gather_start(trine_comm *comm, void *dst, void *src,
     return finish(comm, &request);
 }
 
+static trine_status run_onto_start(trine_comm *comm, void *dst, void *src, const call *c) {
+    comm_request request = {0};
+    TRY(comm_reduce_scatter_onto_start(comm, dst, src, c->count, c->type, &request));
+    return finish(comm, &request);
+}
+
 static const kind kinds[] = {
     {"all-reduce", true, false, false, run_all_reduce},
     {"reduce", true, true, false, run_reduce},
@@ -132,14 +139,17 @@ static const kind kinds[] = {
     {"all-reduce", true, false, true, run_all_reduce_start},
     {"reduce-scatter", true, false, true, run_reduce_scatter_start},
     {"all-gather", false, false, true, run_all_gather_start},
+    {"reduce-scatter", false, false, true, run_onto_start},
 };
 #define KINDS   ((int)(sizeof kinds / sizeof *kinds))
 #define BARRIER 8
+#define STARTED 10 /* a reduce-scatter */
+#define ONTO    12
 
 /* A barrier has no count, type or root. */
 static call normal(call c) {
     if (c.kind == BARRIER) return (call){.kind = BARRIER};
-    if (!kinds[c.kind].reduces) c.op = TRINE_SUM;
+    if (!kinds[c.kind].reduces) c.op = c.kind == ONTO ? COMM_SUM_ONTO : TRINE_SUM;
     if (!kinds[c.kind].rooted) c.root = 0;
     return c;
 }
@@ -150,10 +160,11 @@ static void words(const call *c, char *text, size_t size) {
         TRINE_DTYPE_LIST(TYPE_TEXT)
 #undef TYPE_TEXT
     };
+    static const char *const ops[] = {"", " (max)", " (tree)", " (onto dst)"};
     char root[32] = "";
     if (kinds[c->kind].rooted) snprintf(root, sizeof root, ", root %d", c->root);
     snprintf(text, size, "calls %s of %zu %s%s%s", kinds[c->kind].name, c->count, types[c->type],
-             c->op == TRINE_MAX ? " (max)" : "", root);
+             ops[c->op], root);
 }
 
 /* ---- One case -------------------------------------------------------------------------------- */
@@ -249,7 +260,11 @@ static void run_kind(const place *at, int k, size_t count, int odd) {
     b = a, b.type = TRINE_I32;
     run_case(at, a, b, odd, "type");
     b = a, b.op = TRINE_MAX;
-    if (kinds[k].reduces) run_case(at, a, b, odd, "operation");
+    if (kinds[k].reduces && (full || k % 2)) run_case(at, a, b, odd, "operation");
+    b.op = TRINE_SUM_TREE;
+    if (kinds[k].reduces && (full || k % 2 == 0)) run_case(at, a, b, odd, "operation");
+    b = a, b.kind = STARTED;
+    if (k == ONTO) run_case(at, a, b, odd, "operation");
     b = a, b.root = 1;
     if (kinds[k].rooted) run_case(at, a, b, odd, "root");
 }

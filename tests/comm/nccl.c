@@ -1,8 +1,8 @@
 /* TEST np=2,3,4,8 */
 /* Groups of ranks with one GPU each, on the emulated GPU and NCCL (emu), where streams run late and
  * in any order that events permit: a missing wait gives wrong results. Tests which groups use NCCL,
- * NCCL's own sums, and calls that are started, fused and finished, with their place in the device's
- * order. collectives.c tests the results of ordered collectives. */
+ * NCCL's own sums, those whose order it does not choose, and calls that are started, fused and finished, with
+ * their place in the device's order. collectives.c tests the results of ordered collectives. */
 #include "gpu_device.h"
 #include "harness.h"
 
@@ -257,6 +257,38 @@ static void ordered_sums_in_chunks(void **state) {
     OK(trine_reduce(comm, host, host, count, TRINE_F32, TRINE_SUM, size - 1));
     gpu_device_fetch(&gpu, x, count * sizeof *x);
     assert_memory_equal(x, host, count * sizeof *x);
+    free(host);
+    leave();
+}
+
+/* A tree has its order, and a sum onto dst rank order, without --ordered-reductions too. Onto dst also in more numbers
+ * than the scratch holds. */
+static void some_orders_are_kept(void **state) {
+    (void)state;
+    enum { COUNT = 30240 };
+    const size_t n = (size_t)trine_world_size(harness_world);
+    const size_t most = (NCCL_SCRATCH / sizeof(float) / n + 1234) * n;
+    trine_comm *comm = enter_apart(false, 2 * most * sizeof(float));
+    float *x = (float *)(void *)gpu.seen, *y = x + most, *host = malloc(2 * most * sizeof *host);
+    comm_request requests[2] = {{0}};
+    assert_non_null(host);
+    fill(x, most);
+    memcpy(host, x, most * sizeof *x);
+    for (size_t i = 0; i < most; i++) y[i] = host[most + i] = value(9, i);
+    gpu_device_send(&gpu, y, most * sizeof *y);
+    OK(comm_reduce_scatter_onto_start(comm, addr(y), addr(x), most, TRINE_F32, &requests[0]));
+    OK(comm_reduce_scatter_onto_start(comm, host + most, host, most, TRINE_F32, &requests[1]));
+    for (int i = 0; i < 2; i++) OK(comm_wait(&requests[i]));
+    gpu_device_fetch(&gpu, y, most * sizeof *y);
+    assert_memory_equal(y, host + most, most * sizeof *y);
+    OK(trine_reduce_scatter(comm, addr(y), addr(x), COUNT, TRINE_F32, TRINE_SUM_TREE));
+    OK(trine_reduce_scatter(comm, host + most, host, COUNT, TRINE_F32, TRINE_SUM_TREE));
+    gpu_device_fetch(&gpu, y, most * sizeof *y);
+    assert_memory_equal(y, host + most, most * sizeof *y);
+    OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_F32, TRINE_SUM_TREE));
+    OK(trine_all_reduce(comm, host, host, COUNT, TRINE_F32, TRINE_SUM_TREE));
+    gpu_device_fetch(&gpu, x, COUNT * sizeof *x);
+    assert_memory_equal(x, host, COUNT * sizeof *x);
     free(host);
     leave();
 }
@@ -569,6 +601,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(maxima_see_nan),
         cmocka_unit_test(ordered_sums_in_chunks),
         cmocka_unit_test(ordered_halves_in_chunks),
+        cmocka_unit_test(some_orders_are_kept),
         cmocka_unit_test(messages_stand_in_the_queue),
         cmocka_unit_test(collectives_stand_in_the_queue),
         cmocka_unit_test(gathers_in_flight),

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "comm/api/comm.h"
+#include "comm/group/group.h"
 
 #define CALLS      3000
 #define UNDER_WAY  24 /* requests */
@@ -106,15 +107,19 @@ static void expect(const stress *s, uint64_t call, const char *what, size_t i, f
                  (double)got, (double)want);
 }
 
-/* In rank order. */
-static float sum_of(uint64_t call, const trine_comm *comm, size_t i) {
-    float sum = value(call, comm_world_rank(comm, 0), i);
-    for (int r = 1; r < trine_comm_size(comm); r++) sum += value(call, comm_world_rank(comm, r), i);
+/* The rank whose numbers dst has before a sum onto it. */
+#define BEFORE 100
+
+/* In rank order; `onto` dst or not. */
+static float sum_of(uint64_t call, const trine_comm *comm, bool onto, size_t i) {
+    float sum = value(call, onto ? BEFORE : comm_world_rank(comm, 0), i);
+    for (int r = onto ? 0 : 1; r < trine_comm_size(comm); r++)
+        sum += value(call, comm_world_rank(comm, r), i);
     return sum;
 }
 
 static float sum(const stress *s, const trine_comm *comm, size_t i) {
-    return sum_of(s->call, comm, i);
+    return sum_of(s->call, comm, false, i);
 }
 
 /* ---- Calls that block ------------------------------------------------------------------------ */
@@ -272,6 +277,7 @@ static void finish(stress *s, pending *p) {
     const comm_request *r = &p->request;
     trine_tally_kind kind = r->kind;
     const trine_comm *comm = r->comm;
+    bool onto = r->op == COMM_SUM_ONTO;
     OK(comm_wait(&p->request));
     /* In place only the part that is not the output. */
     bool reduces = kind == TRINE_TALLY_ALL_REDUCE || kind == TRINE_TALLY_REDUCE_SCATTER;
@@ -279,7 +285,8 @@ static void finish(stress *s, pending *p) {
     if (p->own && !in_place) spoil(p->own, p->input);
     size_t first = kind == TRINE_TALLY_REDUCE_SCATTER ? (size_t)trine_comm_rank(comm) * p->part : 0;
     for (size_t i = 0; p->dst && reduces && i < p->part; i++)
-        expect(s, p->call, "started reduction", i, p->dst[i], sum_of(p->call, comm, first + i));
+        expect(s, p->call, "started reduction", i, p->dst[i],
+               sum_of(p->call, comm, onto, first + i));
     for (size_t i = 0; p->dst && kind == TRINE_TALLY_RECV && i < p->part; i++)
         expect(s, p->call, "message", i, p->dst[i], value(p->call, p->peer, i));
     for (size_t i = 0;
@@ -316,7 +323,7 @@ static void start_gather(stress *s, trine_comm *comm) {
     s->used++;
 }
 
-/* An all-reduce or a reduce-scatter, in place or not. */
+/* An all-reduce or a reduce-scatter, in place or not, or a reduce-scatter onto dst. */
 static void start_reduction(stress *s, trine_comm *comm) {
     pending *p = &s->under_way[s->used++];
     uint64_t where = draw(&s->common, 3);
@@ -330,7 +337,11 @@ static void start_reduction(stress *s, trine_comm *comm) {
     p->call = s->call;
     if (!in_place) spoil(p->dst, p->part);
     fill(s, p->own, p->input);
-    if (all)
+    bool onto = !all && !in_place && draw(&s->common, 2);
+    for (size_t i = 0; onto && i < part; i++) p->dst[i] = value(p->call, BEFORE, rank * part + i);
+    if (onto)
+        OK(comm_reduce_scatter_onto_start(comm, p->dst, p->own, p->input, TRINE_F32, &p->request));
+    else if (all)
         OK(comm_all_reduce_start(comm, p->dst, p->own, p->input, TRINE_F32, TRINE_SUM,
                                  &p->request));
     else

@@ -1,6 +1,7 @@
 /* TEST np=1,2,4,8 */
 /* Parts of a world are worlds: their ranks count from 0, and they have their own meshes and
- * collectives, together with each other and with their parent world. */
+ * collectives, together with each other and with their parent world. With them: a sum in a tree has the same bits
+ * however many ranks its addends are divided among. */
 #include "harness.h"
 
 #include "comm/api/comm.h"
@@ -54,6 +55,50 @@ static void blocks(void **state) {
     }
 }
 
+/* ---- Sums in a tree over any number of ranks ------------------------------------------------- */
+
+static float addend(int a, size_t i) {
+    uint32_t h = ((uint32_t)a * 7919u + (uint32_t)i + 1u) * 2654435761u;
+    return ((float)(h >> 8) / 8388608.0f - 1.0f) * (float)(1 << (h % 13));
+}
+
+/* Of addends first, first + 1, ... (n): cut at the largest power of two below n. */
+static float tree_of(int first, int n, size_t i) {
+    int p = 1;
+    if (n == 1) return addend(first, i);
+    while (2 * p < n) p *= 2;
+    const float left = tree_of(first, p, i), right = tree_of(first + p, n - p, i);
+    return left + right;
+}
+
+/* Each of `part`'s ranks has the sum of `each` consecutive addends. */
+static void check_tree(trine_world *part, int each) {
+    enum { COUNT = 840 };
+    static float own[COUNT], sum[COUNT];
+    trine_mesh *mesh;
+    const int size = trine_world_size(part), rank = trine_world_rank(part);
+    OK(trine_mesh_create(&mesh, part, (trine_layout){.dp = size, .tp = 1, .pp = 1}, 0));
+    for (size_t i = 0; i < COUNT; i++) own[i] = tree_of(rank * each, each, i);
+    trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
+    OK(trine_all_reduce(comm, sum, own, COUNT, TRINE_F32, TRINE_SUM_TREE));
+    for (size_t i = 0; i < COUNT; i++)
+        if (sum[i] != tree_of(0, size * each, i))
+            fail_msg("%d addends on %d ranks: element %zu", size * each, size, i);
+    trine_mesh_destroy(&mesh);
+}
+
+/* So 12 addends have the same bits on 3 ranks and on 6, and 8 on 1, 2, 4 and 8. */
+static void trees_on_any_number_of_ranks(void **state) {
+    (void)state;
+    for (int n = 1; n <= world_size(); n++) {
+        trine_world *part;
+        OK(comm_world_split(&part, harness_world, world_rank() < n ? 0 : -1));
+        if (!part) continue;
+        for (int each = 1; each <= 8; each *= 2) check_tree(part, each);
+        trine_world_destroy(&part);
+    }
+}
+
 /* The world can be used while its parts exist, and after. */
 static void beside_the_world(void **state) {
     (void)state;
@@ -92,6 +137,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_each),
         cmocka_unit_test(blocks),
+        cmocka_unit_test(trees_on_any_number_of_ranks),
         cmocka_unit_test(beside_the_world),
         cmocka_unit_test(parts_obey_what_the_world_was_told),
     };

@@ -75,6 +75,11 @@ static void reductions_copy_what_counts(void **state) {
     check_bytes("reduce-scatter", FULL, part, 0);
     OK(trine_reduce_scatter(comm, own_of(a), a, COUNT, TRINE_F32, TRINE_SUM));
     check_bytes("reduce-scatter in place", FULL, part, 0);
+    comm_request request = {0};
+    OK(comm_reduce_scatter_onto_start(comm, a, b, COUNT, TRINE_F32, &request));
+    check_bytes("the start of a sum onto dst", FULL + part, 0, 0);
+    OK(comm_wait(&request));
+    check_bytes("its wait", 0, part, 0);
 }
 
 static void movement_copies_what_counts(void **state) {
@@ -139,7 +144,7 @@ static void started_calls_copy_at_their_ends(void **state) {
 
 /* ---- Groups of one --------------------------------------------------------------------------- */
 
-/* They copy within device memory, anywhere in it, and do not wait. */
+/* They copy within device memory, anywhere in it, and do not wait; they add there, too. */
 static void alone_stays_on_the_device(void **state) {
     (void)state;
     trine_comm *tp = trine_mesh_group(mesh, TRINE_TP);
@@ -158,6 +163,16 @@ static void alone_stays_on_the_device(void **state) {
     assert_int_equal(split_dev.late_count, 2);
     OK(trine_gather(tp, back, two(), 8, TRINE_U8, 0));
     assert_string_equal(back, word);
+    float *sums = (float *)(void *)split_dev.seen, host[2] = {1, 3};
+    sums[0] = 5, sums[1] = 7;
+    OK(device_write(&split_dev.device, rest, host, sizeof host));
+    split_dev.read = split_dev.written = 0;
+    OK(comm_reduce_scatter_onto_start(tp, one(), rest, 2, TRINE_F32, &idle));
+    OK(comm_wait(&idle));
+    assert_true(sums[0] == 6 && sums[1] == 10 && split_dev.read == 0 && split_dev.written == 0);
+    OK(comm_reduce_scatter_onto_start(tp, host, sums, 2, TRINE_F32, &idle));
+    OK(comm_wait(&idle));
+    assert_true(host[0] == 7 && host[1] == 13);
     OK(trine_scatter(tp, one(), "again!!", 8, TRINE_U8, 0));
     OK(trine_all_to_all(tp, back, one(), 8, TRINE_U8));
     assert_string_equal(back, "again!!");

@@ -23,7 +23,8 @@ typedef enum {
     QUEUE3,
     ROWS,
     TURN,
-    LOOP
+    LOOP,
+    EXACT
 } base;
 
 static const program_spec bases[] = {
@@ -119,6 +120,17 @@ static const program_spec bases[] = {
               .first = {0, 2, 4, 6},
               .chunks = 3,
               .parallel.schedule = TRINE_INTERLEAVED},
+    /* Two lanes of two micro-batches. */
+    [EXACT] = {.facts = gpt_facts,
+               .stages = 1,
+               .units = 3,
+               .micros = 4,
+               .lane = 2,
+               .first = {0, 3},
+               .parallel.schedule = TRINE_1F1B,
+               .parallel.exact = true,
+               .parallel.zero = TRINE_ZERO_2,
+               .tied = true},
 };
 
 /* ---- Edits ---- */
@@ -351,7 +363,7 @@ static const row rows[] = {
 
     /* Gradients. */
     {"reduce missing", PIPE, 0, {{DROP, "REDUCE u1 m2", 0}}, 0, "NORM", "1 0 1"},
-    {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2", "1"},
+    {"reduce doubled", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}}, 0, "REDUCE u1 m2", "1 2"},
     {"reduce before the last micro-batch", PIPE, 0, {{MOVE, "REDUCE u1 m2",
      "BACKWARD u1 m2 s0 d0"}}, 0, "REDUCE u1 m2", "2 3 0 1 2"},
     {"reduce of another micro-batch", PIPE, 0, {{PUT, "REDUCE u1 m2", "REDUCE u1 m1"}}, 0,
@@ -365,10 +377,21 @@ static const row rows[] = {
     {"no reduce buffer", ZERO2, 0, {{PUT, "BACKWARD u1 m0 s0 d0 r0", "BACKWARD u1 m0 s0 d0"}}, 0,
      "BACKWARD u1 m0 s0 d0", "2"},
     {"a reduce buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "BACKWARD u1 m0 s0 d0",
-     "BACKWARD u1 m0 s0 d0 r0"}}, 0, "BACKWARD u1 m0 s0 d0 r0", "0 1 2 3"},
+     "BACKWARD u1 m0 s0 d0 r0"}}, 0, "BACKWARD u1 m0 s0 d0 r0", "0 1"},
     {"a reduce from a buffer in ZeRO-1", ZERO1, 0, {{DECLARE, "reduce", 0}, {PUT, "REDUCE u1 m1",
-     "REDUCE u1 m1 r0"}}, 0, "REDUCE u1 m1 r0", "0 1 2 3"},
+     "REDUCE u1 m1 r0"}}, 0, "REDUCE u1 m1 r0", "0 1"},
     {"reduce buffer unused", ZERO2, 0, {{DECLARE, "reduce", 0}}, 0, "", "1 2"},
+
+    /* Lanes. */
+    {"reduce in the middle of a lane", EXACT, 0, {{PUT, "REDUCE u1 m1", "REDUCE u1 m0"}, {MOVE, "REDUCE u1 m0",
+     "BACKWARD u0 m0 s0 d0"}}, 0, "REDUCE u1 m0", "1 2 2 1 1"},
+    {"a lane before the last is reduced", EXACT, 0, {{MOVE, "REDUCE u1 m1", "BACKWARD u0 m2 s0 d0"}}, 0,
+     "REDUCE u1 m1", "3 2 2 1 1"},
+    {"a lane that is not reduced", EXACT, 0, {{DROP, "REDUCE u1 m1", 0}}, 0, "REDUCE u1 m3", "4 2 2 1 1"},
+    {"the last lane is not reduced", EXACT, 0, {{DROP, "REDUCE u1 m3", 0}}, 0, "NORM", "1 1 2"},
+    {"a lane is reduced twice", EXACT, 0, {{INSERT, "REDUCE u1 m3", "REDUCE u1 m3"}}, 0, "REDUCE u1 m3", "1 3"},
+    {"a lane in a reduce buffer", EXACT, 0, {{DECLARE, "reduce", 0}, {PUT, "BACKWARD u1 m2 s0 d0",
+     "BACKWARD u1 m2 s0 d0 r0"}}, 0, "BACKWARD u1 m2 s0 d0 r0", "0 2"},
 
     /* The end of a step. */
     {"tie missing", PIPE, 1, {{DROP, "TIE", 0}}, 1, "NORM", ""},

@@ -126,10 +126,10 @@ static void test_runs_summed_over_tp(void **state) {
     static const struct {
         size_t begin, count;
         flat_run runs[4]; /* up to one of nothing */
-    } cases[] = {{0, 640, {{0, 128, false}, {256, 257, true}, {320, 620, false}}},
-                 {100, 200, {{100, 128, false}, {256, 257, true}}},
+    } cases[] = {{0, 640, {{0, 128, false, 0}, {256, 257, true, 0}, {320, 620, false, 0}}},
+                 {100, 200, {{100, 128, false, 0}, {256, 257, true, 0}}},
                  {128, 128, {{0}}},
-                 {600, 40, {{600, 620, false}}}};
+                 {600, 40, {{600, 620, false, 0}}}};
     flat_range range = five();
     for (int i = 0; i < 5; i++) range.tensors[i].tp_partial = i != 2;
     range.tensors[3].in_part = true;
@@ -186,7 +186,7 @@ static flat_range values(void) {
 static float *initial_values(const flat_range *range, uint64_t seed) {
     float *all = malloc(range->count * sizeof *all);
     assert_non_null(all);
-    flat_init(range, seed, 0, range->count, all);
+    flat_init(range, 0, seed, 0, range->count, all);
     return all;
 }
 
@@ -223,7 +223,7 @@ static void test_pieces_equal_the_whole(void **state) {
     for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
         for (size_t begin = 0; begin + counts[n] <= range.count; begin++) {
             memset(some, 0xff, sizeof some);
-            flat_init(&range, 42, begin, counts[n], some);
+            flat_init(&range, 0, 42, begin, counts[n], some);
             assert_memory_equal(some, all + begin, counts[n] * sizeof *some);
         }
     free(all);

@@ -29,37 +29,62 @@ static void test_micro_batches(void **state) {
     REFUSED(dp_micro_batches(8, 65536, 65536, &count), TRINE_EINVAL, "= 4294967296");
 }
 
+/* Sample b of micro-batch m of rank d, by the number of its micro-batch; lane: 0 without lanes. */
+static uint64_t sample_of(int size, int micros, int dp, int lane, int d, int m, int b) {
+    program_spec spec = {.micros = micros, .lane = lane, .parallel.exact = lane > 0};
+    return spec_sample(&spec, dp, d, m, (size_t)size) + (uint64_t)b;
+}
+
 /* Every sample of the global batch is read once: by one rank, at one place of one micro-batch. */
 static void test_samples_are_a_bijection(void **state) {
     (void)state;
     for (int micro = 1; micro <= 5; micro++)
         for (int dp = 1; dp <= 6; dp++)
-            for (int count = 1; count <= 7; count++) {
-                char seen[5 * 6 * 7] = {0};
-                uint64_t global = (uint64_t)(micro * dp * count);
-                for (int d = 0; d < dp; d++)
-                    for (int m = 0; m < count; m++)
-                        for (int b = 0; b < micro; b++) {
-                            uint64_t sample = dp_sample(micro, dp, d, m, b);
-                            assert_true(sample < global);
-                            assert_int_equal(seen[sample]++, 0);
-                        }
-            }
+            for (int count = 1; count <= 7; count++)
+                for (int lane = 0; lane <= count; lane++) {
+                    char seen[5 * 6 * 7] = {0};
+                    uint64_t global = (uint64_t)(micro * dp * count);
+                    if (lane && count % lane) continue;
+                    for (int d = 0; d < dp; d++)
+                        for (int m = 0; m < count; m++)
+                            for (int b = 0; b < micro; b++) {
+                                uint64_t sample = sample_of(micro, count, dp, lane, d, m, b);
+                                assert_true(sample < global);
+                                assert_int_equal(seen[sample]++, 0);
+                            }
+                }
 }
 
 /* The first micro-batches of all ranks are the first samples, whatever dp is. */
 static void test_micro_batches_are_in_order(void **state) {
     (void)state;
-    assert_int_equal(dp_sample(4, 2, 0, 0, 0), 0);
-    assert_int_equal(dp_sample(4, 2, 0, 0, 3), 3);
-    assert_int_equal(dp_sample(4, 2, 1, 0, 0), 4);
-    assert_int_equal(dp_sample(4, 2, 0, 1, 0), 8);
-    assert_int_equal(dp_sample(4, 2, 1, 3, 2), 30);
+    assert_int_equal(sample_of(4, 4, 2, 0, 0, 0, 0), 0);
+    assert_int_equal(sample_of(4, 4, 2, 0, 0, 0, 3), 3);
+    assert_int_equal(sample_of(4, 4, 2, 0, 1, 0, 0), 4);
+    assert_int_equal(sample_of(4, 4, 2, 0, 0, 1, 0), 8);
+    assert_int_equal(sample_of(4, 4, 2, 0, 1, 3, 2), 30);
     for (int m = 0; m < 4; m++)
         for (int b = 0; b < 4; b++)
-            assert_int_equal(dp_sample(4, 2, m % 2, m / 2, b), dp_sample(4, 1, 0, m, b));
+            assert_int_equal(sample_of(4, 2, 2, 0, m % 2, m / 2, b),
+                             sample_of(4, 4, 1, 0, 0, m, b));
     /* Large batches of many ranks. */
-    assert_true(dp_sample(1024, 4096, 4095, 4095, 1023) == (uint64_t)1024 * 4096 * 4096 - 1);
+    assert_true(sample_of(1024, 4096, 4096, 0, 4095, 4095, 1023) ==
+                (uint64_t)1024 * 4096 * 4096 - 1);
+}
+
+/* Lane l of D has the micro-batches l, l + D, l + 2 D ... in this order, on whichever rank. */
+static void test_lanes_have_the_same_micro_batches(void **state) {
+    (void)state;
+    enum { K = 12 };
+    for (int D = 1; D <= K; D++)
+        for (int dp = 1; dp <= D; dp++) {
+            if (K % D || D % dp) continue;
+            for (int l = 0; l < D; l++)
+                for (int j = 0; j < K / D; j++)
+                    assert_int_equal(
+                        sample_of(1, K / dp, dp, K / D, l % dp, l / dp * (K / D) + j, 0),
+                        j * D + l);
+        }
 }
 
 int main(void) {
@@ -67,6 +92,7 @@ int main(void) {
         cmocka_unit_test(test_micro_batches),
         cmocka_unit_test(test_samples_are_a_bijection),
         cmocka_unit_test(test_micro_batches_are_in_order),
+        cmocka_unit_test(test_lanes_have_the_same_micro_batches),
     };
     return HARNESS_RUN_ALONE(tests);
 }

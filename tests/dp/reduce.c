@@ -1,7 +1,8 @@
 /* TEST np=2,4,8 */
 /* REDUCE of a range with other axes than the GPT's: sharded over dp, its gradients also summed over tp, along which
  * ranks have the same slices. The model is artificial: one unit of one range. With every ZeRO stage the gradients at
- * rest are the sum over all ranks, and the bytes sent are those computed in advance. */
+ * rest are the sum over all ranks, and the bytes sent are those computed in advance. With --exact the sum of every lane
+ * is added to that of the lanes before, rank by rank. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -60,17 +61,20 @@ typedef struct {
     void *memory;
 } rank;
 
-static void setup(rank *k, trine_zero zero) {
-    bool full = zero_stage(zero)->full_grads;
+static program_spec spec_of(trine_zero zero) {
+    return (program_spec){.stages = 1,
+                          .units = 1,
+                          .micros = MICROS,
+                          .first = {0, 1},
+                          .facts = one_unit,
+                          .parallel.zero = zero};
+}
+
+static void setup(rank *k, const program_spec *spec) {
     trine_layout layout = layout_of();
-    *k = (rank){.spec = {.stages = 1,
-                         .units = 1,
-                         .micros = MICROS,
-                         .first = {0, 1},
-                         .facts = one_unit,
-                         .parallel.zero = zero}};
+    *k = (rank){.spec = *spec};
     program_create(&k->program, &k->spec, 0);
-    k->program.reduces[CLASS_BLOCK] = full ? 0 : 2;
+    k->program.reduces[CLASS_BLOCK] = spec_zero(spec)->full_grads ? 0 : 2;
     OK(trine_mesh_create(&k->mesh, harness_world, layout, 0));
     OK(device_open(&k->dev, DEVICE_REF, 1));
     state_config config = {.spec = &k->spec,
@@ -141,8 +145,9 @@ static void the_sum_is_that_of_all_ranks(void **state) {
     (void)state;
     for (int zero = 0; zero < 4; zero++) {
         rank k;
-        setup(&k, (trine_zero)zero);
-        bool full = zero_stage((trine_zero)zero)->full_grads;
+        program_spec spec = spec_of((trine_zero)zero);
+        setup(&k, &spec);
+        bool full = spec_zero(&spec)->full_grads;
         uint64_t before = sent(&k), counted = 0;
         for (int m = 0; m < MICROS; m++) {
             instr i = program_instr(REDUCE, 0, m);
@@ -164,11 +169,103 @@ static void the_sum_is_that_of_all_ranks(void **state) {
     }
 }
 
+/* ---- Lanes ------------------------------------------------------------------------------------ */
+
+enum { LANE_MICROS = 4 };
+
+/* Sums depend on their order. */
+static float lane_addend(int dp, int tp, int micro, size_t i) {
+    return 1 / (float)(3 + 7 * dp + 5 * tp + 11 * micro + (int)(i % 13));
+}
+
+/* After a micro-batch of a lane of `each`. */
+static float lane_so_far(int dp, int tp, int each, int micro, size_t i) {
+    float sum = lane_addend(dp, tp, micro - micro % each, i);
+    for (int m = micro - micro % each + 1; m <= micro; m++) sum += lane_addend(dp, tp, m, i);
+    return sum;
+}
+
+static float sum_of_lanes(int tp, int each, size_t i) {
+    float sum = 0;
+    for (int last = each - 1; last < LANE_MICROS; last += each)
+        for (int dp = 0; dp < layout_of().dp; dp++) {
+            float lane = lane_so_far(dp, tp, each, last, i);
+            sum = last == each - 1 && dp == 0 ? lane : sum + lane;
+        }
+    return sum;
+}
+
+static void make_lane(rank *k, const instr *i, int each) {
+    void *base[FLAT_RANGES];
+    trine_coord own = k->state.config.coord;
+    state_grad_bases(&k->state, state_unit(&k->state, 0), i->reduce, base);
+    for (size_t n = 0; n < COUNT; n++)
+        ((float *)base[0])[n] = lane_so_far(own.dp, own.tp, each, i->micro, n);
+}
+
+static void check_lanes(trine_zero zero, int lane) {
+    rank k;
+    program_spec spec = spec_of(zero);
+    int each = lane ? lane : LANE_MICROS;
+    spec.micros = LANE_MICROS, spec.parallel.exact = true, spec.lane = lane;
+    setup(&k, &spec);
+    held_unit *u = state_unit(&k.state, 0);
+    float *shard =
+        state_shard(&k.state, u, 0); /* old values, which the first lane must not add to */
+    for (size_t i = 0; i < state_slice(&k.state, u, 0).count; i++) shard[i] = 5;
+    uint64_t before = sent(&k), counted = 0;
+    for (int m = 0; m < LANE_MICROS; m++) {
+        instr i = program_instr(REDUCE, 0, m);
+        i.reduce = spec_zero(&spec)->full_grads ? -1 : m % 2;
+        OK(step_wait(&k.run, &i));
+        make_lane(&k, &i, each);
+        if (!spec_ends_lane(&spec, m)) continue;
+        counted += part_REDUCE.bytes(&k.state, &k.program, &i);
+        OK(part_REDUCE.run(&k.run, &i));
+    }
+    OK(step_finish_reductions(&k.run));
+    assert_true(sent(&k) - before == counted);
+    flat_part own = state_owned(&k.state, u, 0);
+    const float *g = state_grad(&k.state, u, 0, own);
+    for (size_t i = 0; i < own.count && own.begin + i < COUNT; i++) {
+        size_t n = own.begin + i;
+        assert_true(g[i] == sum_of_lanes(0, each, n) + sum_of_lanes(1, each, n));
+    }
+    destroy(&k);
+}
+
+static void lanes_are_added_in_order(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 4; zero++)
+        for (int lane = 0; lane < 3; lane++) check_lanes((trine_zero)zero, lane);
+}
+
+/* Lanes l, l + D, ... of micro-batches: the m-th of a rank belongs to its lane m / J. */
+static void micro_batches_of_lanes(void **state) {
+    (void)state;
+    program_spec spec = spec_of(TRINE_ZERO_1);
+    assert_int_equal(spec_micro_number(&spec, 2, 1, 2), 5); /* without lanes 2 x 2 + 1 */
+    spec.micros = 6, spec.parallel.exact = true, spec.lane = 2;
+    /* K 12, D 6, dp 2: rank 1 plays lanes 1, 3, 5. */
+    static const int numbers[] = {1, 7, 3, 9, 5, 11};
+    for (int m = 0; m < 6; m++) {
+        assert_int_equal(spec_micro_number(&spec, 2, 1, m), numbers[m]);
+        assert_int_equal(spec_begins_lane(&spec, m), m % 2 == 0);
+        assert_int_equal(spec_ends_lane(&spec, m), m % 2 == 1);
+    }
+    assert_int_equal(spec_reduces(&spec), 3);
+    spec.lane = 1;
+    for (int m = 0; m < 6; m++) assert_int_equal(spec_micro_number(&spec, 2, 1, m), 2 * m + 1);
+    spec.lane = 2, spec.forward_only = true;
+    assert_int_equal(spec_micro_number(&spec, 2, 1, 1), 3);
+}
+
 /* One of the ranks with the same slice saves it and counts its squares. */
 static void one_of_the_same_is_the_first(void **state) {
     (void)state;
     rank k;
-    setup(&k, TRINE_ZERO_3);
+    program_spec spec = spec_of(TRINE_ZERO_3);
+    setup(&k, &spec);
     flat_range range = state_unit(&k.state, 0)->layout.ranges[0];
     range.sharded = AXIS(TRINE_AXIS_TP); /* replicated along dp */
     assert_int_equal(state_first_replica(&k.state, &range), k.state.config.coord.dp == 0);
@@ -178,6 +275,8 @@ static void one_of_the_same_is_the_first(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_is_that_of_all_ranks),
+        cmocka_unit_test(lanes_are_added_in_order),
+        cmocka_unit_test(micro_batches_of_lanes),
         cmocka_unit_test(one_of_the_same_is_the_first),
     };
     return HARNESS_RUN(argc, argv, tests);

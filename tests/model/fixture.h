@@ -54,7 +54,7 @@ static inline void model_take(model *m, arena *a) {
 static inline void model_init(model *m, uint64_t seed) {
     for (int u = 0; u < m->units; u++)
         for (int r = 0; r < m->layout[u].range_count; r++)
-            flat_init(&m->layout[u].ranges[r], seed, 0, m->layout[u].ranges[r].count,
+            flat_init(&m->layout[u].ranges[r], 0, seed, 0, m->layout[u].ranges[r].count,
                       m->params[u][r]);
 }
 
@@ -142,7 +142,7 @@ static inline void model_roughen(model *m, double std) {
                 rough.tensors[t].init = INIT_NORMAL;
                 rough.tensors[t].std = std;
             }
-            flat_init(&rough, 99, 0, rough.count, m->params[u][r]);
+            flat_init(&rough, 0, 99, 0, rough.count, m->params[u][r]);
         }
 }
 

@@ -131,8 +131,8 @@ static void expect_shards(gpt_shape s, int unit, int tp) {
         for (int r = 0; r < full.range_count; r++) {
             float *a = malloc(full.ranges[r].count * sizeof *a);
             float *b = malloc(part.ranges[r].count * sizeof *b);
-            flat_init(&full.ranges[r], 5, 0, full.ranges[r].count, a);
-            flat_init(&part.ranges[r], 5, 0, part.ranges[r].count, b);
+            flat_init(&full.ranges[r], 0, 5, 0, full.ranges[r].count, a);
+            flat_init(&part.ranges[r], 0, 5, 0, part.ranges[r].count, b);
             for (int i = 0; i < part.ranges[r].tensor_count; i++) {
                 const tensor *t = &part.ranges[r].tensors[i];
                 const float *from = a + full.ranges[r].tensors[i].offset, *to = b + t->offset;
@@ -181,7 +181,7 @@ static void initial_deviations(void **state) {
     flat_unit u;
     gpt_unit_layout(&s, 3, 1, &u);
     assert_true(u.ranges[0].count <= 65536);
-    flat_init(&u.ranges[0], 1, 0, u.ranges[0].count, values);
+    flat_init(&u.ranges[0], 0, 1, 0, u.ranges[0].count, values);
     const flat_range *b = &u.ranges[0];
     assert_float_equal(deviation(b, "h.2.attn.c_attn.weight", values), 0.02, 0.001);
     assert_float_equal(deviation(b, "h.2.attn.c_proj.weight", values), 0.005, 0.00025);
@@ -190,7 +190,7 @@ static void initial_deviations(void **state) {
     assert_float_equal(deviation(b, "h.2.ln_2.weight", values), 1, 0);
     assert_float_equal(deviation(b, "h.2.mlp.c_fc.bias", values), 0, 0);
     gpt_unit_layout(&s, 0, 1, &u);
-    flat_init(&u.ranges[1], 1, 0, u.ranges[1].count, values);
+    flat_init(&u.ranges[1], 0, 1, 0, u.ranges[1].count, values);
     assert_float_equal(deviation(&u.ranges[1], "wpe.weight", values), 0.02, 0.001);
 }
 
@@ -269,8 +269,76 @@ static void preset_parameters(void **state) {
     REFUSED(trine_model_preset(&m, "gpt3"), TRINE_EINVAL, "\"gpt3\"");
 }
 
+/* ---- Parts ------------------------------------------------------------------------------------ */
+
+static void expect_tensor(const tensor *got, const tensor *want) {
+    assert_string_equal(got->name, want->name);
+    assert_int_equal(got->offset, want->offset);
+    assert_int_equal(got->parts, want->parts);
+    assert_int_equal(got->rows, want->rows);
+    assert_int_equal(got->cols, want->cols);
+    assert_int_equal(got->first_row, want->first_row);
+    assert_int_equal(got->first_col, want->first_col);
+    assert_int_equal(got->split, want->split);
+    assert_int_equal(got->copy, want->copy);
+    assert_int_equal(got->joined, want->joined);
+    assert_int_equal(got->tp_partial, want->tp_partial);
+    assert_int_equal(got->in_part, want->in_part);
+    assert_int_equal(got->shard, want->shard);
+    assert_int_equal(got->shard_copies, want->shard_copies);
+    assert_int_equal(tensor_real(got), tensor_real(want));
+}
+
+/* Part p of a rank that plays P of T has the ranges of rank `first + p` of T, to the byte: rows, columns, copies of
+ * heads of keys and values, padding of the vocabulary, initial values. */
+static void expect_part(const gpt_shape *ranks, int unit, int P, int p) {
+    gpt_shape mine = *ranks, whole = *ranks;
+    flat_unit parts, one;
+    mine.parts = P;
+    mine.tp_rank = ranks->tp - P;
+    whole.tp_rank = mine.tp_rank + p;
+    gpt_unit_layout(&mine, unit, 3, &parts);
+    gpt_unit_layout(&whole, unit, 3, &one);
+    assert_int_equal(flat_parts(&parts), P);
+    assert_int_equal(flat_ranges(&parts), P * one.range_count);
+    for (int r = 0; r < one.range_count; r++) {
+        const flat_range *range = flat_range_at(&parts, r * P + p), *want = &one.ranges[r];
+        assert_int_equal(flat_part_of(&parts, r * P + p), p);
+        assert_int_equal(range->tensor_count, want->tensor_count);
+        assert_int_equal(range->count, want->count);
+        for (int i = 0; i < want->tensor_count; i++) {
+            tensor got = flat_tensor(range, p, i);
+            expect_tensor(&got, &want->tensors[i]);
+        }
+        float *a = malloc(2 * want->count * sizeof *a), *b = a + want->count;
+        assert_non_null(a);
+        flat_init(range, p, 7, 0, want->count, a);
+        flat_init(want, 0, 7, 0, want->count, b);
+        assert_memory_equal(a, b, want->count * sizeof *a);
+        free(a);
+    }
+}
+
+static void parts_are_ranks(void **state) {
+    (void)state;
+    static const trine_family *const families[] = {&trine_gpt2, &trine_llama, &trine_qwen2,
+                                                   &trine_qwen3};
+    static const int sizes[][2] = {{2, 2}, {4, 2}, {4, 4}, {6, 2}, {6, 6}, {8, 4}, {8, 8}};
+    for (int f = 0; f < 4; f++)
+        for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+            for (int p = 0; p < sizes[n][1]; p++)
+                for (int unit = 0; unit < 4; unit++) {
+                    gpt_shape s = {.B = 1, .T = 24, .C = 48, .H = 24, .F = 48, .L = 2, .V = 101};
+                    s.tp = sizes[n][0], s.exact = true, s.family = families[f];
+                    s.row_multiple = f % 2 ? 16 : 1;
+                    if (f) s.K = 2, s.D = 4; /* fewer heads of keys and values than parts */
+                    expect_part(&s, unit, sizes[n][1], p);
+                }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_ranks),
         cmocka_unit_test(block_offsets),
         cmocka_unit_test(ends_offsets),
         cmocka_unit_test(binding),

@@ -80,7 +80,7 @@ static _Atomic size_t calls, total, live;
 #else
 #define RUNTIME_BYTES 0
 #endif
-#define KERNELS 27
+#define KERNELS 29
 
 enum { B = 2, T = 33, H = 3, K = 1, D = 20, C = H * D, V = 100, ROWS = B * T };
 
@@ -94,7 +94,9 @@ static void kernels(device *d, buffers *b) {
     const ops *o = d->ops;
     const adamw_args args = {
         .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f, .scale = 1.0f, .step = 1};
+    const ops_part all = {.n = ROWS * C};
     double sum = 0.0;
+    int64_t digits[SQUARES_DIGITS] = {0};
     OK(o->embedding_forward(d, b->x, b->y, b->tokens, 0, ROWS, C, V));
     OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V, GRAD_ADD));
     OK(o->position_forward(d, b->x, b->y, 0, B * T, T, C));
@@ -119,11 +121,14 @@ static void kernels(device *d, buffers *b) {
     OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, K, D));
     OK(o->attention_cached(d, b->y, b->m, b->v, b->x, b->work, 20, 9, T, H, K, D));
     OK(o->xent_forward(d, b->stat, b->m, b->logits, b->tokens, 0, ROWS, V, V));
+    OK(o->xent_max(d, b->stat, b->m, 2, ROWS));
     OK(o->xent_rescale(d, b->m, b->stat, b->stat, ROWS));
     OK(o->xent_loss(d, &sum, b->stat, b->m, 1.0, ROWS));
     OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));
     OK(o->add(d, b->x, b->y, ROWS * C));
     OK(ops_sum_squares(d, &sum, b->x, ROWS * C));
+    OK(o->sum_squares_exact(d, digits, b->x, &all, 1));
+    OK(o->sum_parts(d, b->y, true, b->x, true, 3, C, C));
     OK(ops_adamw(d, b->x, b->m, b->v, NULL, b->y, ROWS * C, &args));
 }
 

@@ -20,7 +20,7 @@ typedef struct {
     void (*sizes)(const dims *s, size_t *in, size_t *out, size_t *terms);
     void (*run)(device *d, const dims *s, const float *in, float *out);
     double spread; /* of the inputs */
-    bool matmul;   /* the library's result may depend on threads */
+    bool matmul;   /* the library's result may depend on threads, unless the device has exact_threads */
     dims shapes[MAX_SHAPES];
     size_t count;
 } op_case;
@@ -465,6 +465,15 @@ RUN(xent) {
     free(targets);
 }
 
+/* parts, T; in = own, out = max */
+SIZES(xent_max) {
+    *in = s->n[0] * s->n[1], *out = s->n[1], *terms = 1;
+}
+
+RUN(xent_max) {
+    OK(d->ops->xent_max(d, out, in, s->n[0], s->n[1]));
+}
+
 /* T; in = own, and how far below max that is; out = sums */
 SIZES(xent_rescale) {
     *in = 2 * s->n[0], *out = 2 * s->n[0], *terms = 1;
@@ -496,6 +505,34 @@ RUN(sum_squares) {
     double sum = 7.0; /* `=` */
     OK(ops_sum_squares(d, &sum, in, s->n[0]));
     *out = (float)sum;
+}
+
+/* n, the first element of the part. */
+SIZES(sum_squares_exact) {
+    *in = s->n[0], *out = 1, *terms = 1;
+}
+
+RUN(sum_squares_exact) {
+    const ops_part part = {.at = s->n[1], .n = s->n[0] - s->n[1]};
+    int64_t digits[SQUARES_DIGITS] = {0};
+    exact_add(digits, 7.0); /* `+=` */
+    OK(d->ops->sum_squares_exact(d, digits, in, &part, 1));
+    *out = (float)exact_value(digits);
+}
+
+/* parts, stride, n, and which: X_WIDE, Y_WIDE, IN_PLACE. */
+enum { X_WIDE = 1, Y_WIDE = 2, IN_PLACE = 4 };
+
+SIZES(sum_parts) {
+    DIMS(parts, stride, n, which);
+    *in = n ? (parts - 1) * stride + n : 0, *out = which & IN_PLACE ? *in : n, *terms = 1;
+}
+
+RUN(sum_parts) {
+    DIMS(parts, stride, n, which);
+    const float *x = which & IN_PLACE ? out : in;
+    if (which & IN_PLACE && n) memcpy(out, in, ((parts - 1) * stride + n) * sizeof *in);
+    OK(d->ops->sum_parts(d, out, which & Y_WIDE, x, which & X_WIDE, parts, stride, n));
 }
 
 /* out = w, m, v, and the copy, which a device that computes in fp32 does not change */
@@ -612,10 +649,17 @@ static const op_case op_cases[] = {
     CASE(xent, 6.0, false, D(1, 1, 1, 0), D(5, 7, 7, 0), D(9, 16, 11, 100), D(9, 16, 0, 50),
          D(6, 1031, 1000, 2000), D(3, 50304, 50257, 0), D(0, 8, 8, 0), D(2, 50257, 50257, 0),
          D(1, 31, 30, 3), D(17, 520, 513, 0), D(700, 6, 5, 0)),
+    CASE(xent_max, 1.0, false, D(1, 1), D(2, 17), D(5, 300), D(3, 0)),
     CASE(xent_rescale, 6.0, false, D(1), D(17), D(300), D(0)),
     CASE(add, 1.0, false, D(1), D(17), D(1000), D(0), D(20003)),
     CASE(sum_squares, 1.0, false, D(1), D(17), D(4096), D(4097), D(5 * 4096 + 11),
          D(300 * 4096 + 5), D(0)),
+    CASE(sum_squares_exact, 1.0, false, D(1), D(17), D(64), D(65, 63), D(4097, 3), D(64, 64), D(0),
+         D(33 * 4096 + 5, 77)),
+    CASE(sum_parts, 1.0, false, D(1, 1, 1, 0), D(1, 0, 1000, X_WIDE), D(1, 7, 17, Y_WIDE),
+         D(2, 1000, 1000, 0), D(2, 1003, 17, X_WIDE), D(3, 64, 33, Y_WIDE), D(3, 516, 515, 0),
+         D(4, 1024, 1024, X_WIDE + Y_WIDE + IN_PLACE), D(4, 20, 17, IN_PLACE), D(6, 2003, 2003, X_WIDE),
+         D(7, 5, 5, Y_WIDE), D(64, 8, 8, 0), D(255, 4, 3, X_WIDE), D(2, 8, 0, 0)),
     CASE(adamw, 1.0, false, D(1, 1), D(17, 2), D(1000, 1), D(1003, 1000), D(0, 1), D(9002, 3)),
 };
 

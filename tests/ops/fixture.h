@@ -11,6 +11,16 @@
 #include "device/ops.h"
 #include "harness.h"
 
+/* Whether device cpu multiplies here with exact_threads; if not, status_message() has the reason. */
+static inline bool fixture_exact_threads(trine_dtype compute) {
+    const device_config config = {.kind = DEVICE_CPU, .threads = 1, .compute = compute, .exact_threads = true};
+    device *d;
+    if (device_open_with(&d, &config) != TRINE_OK) return false;
+    trine_status status = device_prepare_linear(d, true, 64, 64, 64);
+    device_close(&d);
+    return status == TRINE_OK;
+}
+
 #define EPS 1.2e-7 /* the distance from 1 to the next float; a rounding error is at most half of it */
 
 /* The next of a fixed sequence, uniform in [-1, 1): splitmix64. */

@@ -175,11 +175,14 @@ static void bytes_by_hand(void **state) {
     expect("rope", D(3, 5, 3, 6), TIMED_rope, 4 * (36 + 36 + 18));
     expect("rope", D(9, 5, 3, 6), TIMED_rope, 4 * (108 + 108 + 30));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_forward, 4 * (35 + 5 + 10));
+    expect("xent_max", D(3, 5), TIMED_xent_max, 4 * (15 + 5));
     expect("xent_rescale", D(5), TIMED_xent_rescale, 4 * (2 * 5 + 5 + 5));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_loss, 4 * (5 + 10));
     expect("xent", D(5, 9, 7, 0), TIMED_xent_backward, 4 * (35 + 45 + 5 + 10));
     expect("add", D(11), TIMED_add, 4 * 33);
     expect("sum_squares", D(11), TIMED_sum_squares, 4 * 11);
+    expect("sum_squares_exact", D(11), TIMED_sum_squares_exact, 4 * 11);
+    expect("sum_parts", D(3, 20, 11, X_WIDE), TIMED_sum_parts, 4 * (33 + 11));
     expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
 }
 

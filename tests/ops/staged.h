@@ -359,6 +359,12 @@ static trine_status staged_xent_forward(device *d, float *max, float *sums, cons
     STAGED_CALL(xent_forward, max, sums, logits, targets, first, T, V, valid);
 }
 
+static trine_status staged_xent_max(device *d, float *max, const float *own, size_t parts, size_t T) {
+    STAGED_INNER;
+    STAGED_OUT(max, T), STAGED_IN(own, parts * T);
+    STAGED_CALL(xent_max, max, own, parts, T);
+}
+
 static trine_status staged_xent_rescale(device *d, float *sums, const float *own, const float *max,
                                         size_t T) {
     STAGED_INNER;
@@ -393,6 +399,23 @@ static trine_status staged_sum_squares(device *d, double *sums, const void *x,
     const size_t n = ops_parts_end(parts, count);
     STAGED_OUT(sums, 2 * (size_t)count), GRAD_IN(x, n);
     STAGED_CALL(sum_squares, sums, x, parts, count);
+}
+
+static trine_status staged_sum_squares_exact(device *d, int64_t *digits, const void *x,
+                                             const ops_part *parts, int count) {
+    STAGED_INNER;
+    const size_t n = ops_parts_end(parts, count);
+    STAGED_OUT(digits, 2 * SQUARES_DIGITS), GRAD_IN(x, n);
+    STAGED_CALL(sum_squares_exact, digits, x, parts, count);
+}
+
+static trine_status staged_sum_parts(device *d, void *y, bool y_wide, const void *x, bool x_wide,
+                                     size_t parts, size_t stride, size_t n) {
+    STAGED_INNER;
+    const size_t span = n ? (parts - 1) * stride + n : 0;
+    x = staged_buffer(d, x, span, x_wide ? TRINE_F32 : d->compute, false);
+    y = staged_buffer(d, y, n, y_wide ? TRINE_F32 : d->compute, true);
+    STAGED_CALL(sum_parts, y, y_wide, x, x_wide, parts, stride, n);
 }
 
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
@@ -442,11 +465,14 @@ static const ops staged_ops = {
     .position_backward = staged_position_backward,
     .rope = staged_rope,
     .xent_forward = staged_xent_forward,
+    .xent_max = staged_xent_max,
     .xent_rescale = staged_xent_rescale,
     .xent_loss = staged_xent_loss,
     .xent_backward = staged_xent_backward,
     .add = staged_add,
     .sum_squares = staged_sum_squares,
+    .sum_parts = staged_sum_parts,
+    .sum_squares_exact = staged_sum_squares_exact,
     .adamw = staged_adamw,
     .attention_cached = staged_attention_cached,
 };

@@ -57,17 +57,10 @@ static void on_some(void (*check)(device *d)) {
 
 /* Whether an operator reads or writes gradients of parameters, which have a type of their own. */
 static bool has_grads(const op_case *c) {
-    static const char *const names[] = {"linear_dw",
-                                        "bias_backward",
-                                        "norm_dx",
-                                        "rms_norm_dx",
-                                        "qk_norm_dx",
-                                        "embedding_dtable",
-                                        "position_dtable",
-                                        "position_rows_dtable",
-                                        "add",
-                                        "sum_squares",
-                                        "adamw"};
+    static const char *const names[] = {
+        "linear_dw",  "bias_backward",    "norm_dx",           "rms_norm_dx",
+        "qk_norm_dx", "embedding_dtable", "position_dtable",   "position_rows_dtable",
+        "add",        "sum_squares",      "sum_squares_exact", "adamw"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(c->name, names[i]) == 0) return true;
     return false;
@@ -127,8 +120,8 @@ static void alignment_changes_no_bit(void **state) {
     on_some(no_address_changes_a_bit);
 }
 
-/* Elementwise operators in float, in an order that ops.h specifies: all devices compute the same floats and
- * store the same 16 bits. */
+/* Elementwise operators in float, and exact sums, in an order that ops.h specifies: all devices compute the same
+ * floats and store the same 16 bits. */
 static void check_bits_of_ref(device *d) {
     static const char *const names[] = {"bias_residual",
                                         "dropout_residual",
@@ -139,7 +132,9 @@ static void check_bits_of_ref(device *d) {
                                         "position_dtable",
                                         "position_rows_x",
                                         "position_rows_dtable",
-                                        "add"};
+                                        "add",
+                                        "sum_parts",
+                                        "sum_squares_exact"};
     device *ref = ref_of(d);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t seen = 0;

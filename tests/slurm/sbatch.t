@@ -37,7 +37,7 @@ check() {
 }
 
 # submit NAME [OPTION...] -- ARGUMENTS...: submits the script, to train on 2 x 2 ranks up to the step in $dir/NAME.steps,
-# which may change until the job starts. $dir/NAME.id is the job.
+# which may change until the job starts. $dir/NAME.id is the job. Without an option for that, it waits for both nodes.
 submit() {
     local name=$1 options=()
     shift
@@ -50,7 +50,7 @@ submit() {
     # shellcheck disable=SC2086  # words are meant to be split
     LAUNCH="tools/mpirun.sh" TRAIN="${trainer:-$dir/train $dir/$name.steps}" OMPI_MCA_mpi_yield_when_idle=1 \
         OMPI_MCA_orte_tmpdir_base=/dev/shm \
-        on_cluster sbatch --parsable --job-name="$name" --output="$dir/$name.out" --ntasks-per-node=2 \
+        on_cluster sbatch --parsable --job-name="$name" --output="$dir/$name.out" --nodes=2 --mincpus=2 \
         --cpus-per-task=1 "${options[@]}" examples/train_gpt.sbatch $small --save "$dir/$name" \
         --log "$dir/$name.jsonl" "$@" >"$dir/$name.id"
 }
@@ -164,7 +164,8 @@ own_fault() {
 
 # The last of four ranks is killed every time.
 bounded() {
-    printf '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$\nsleep 60\n' >"$dir/killed"
+    printf '#!/bin/sh\ncase $* in *--layouts*) exec %s/train_gpt "$@" ;; esac\n%s\nsleep 60\n' "$build" \
+        '[ "$OMPI_COMM_WORLD_RANK" -ne 3 ] || kill -KILL $$' >"$dir/killed"
     chmod +x "$dir/killed"
     trainer=$dir/killed MAX_RESTARTS=2 submit crash -- && ends crash FAILED 2 137:0 &&
         has_said crash 2 "is lost (status 137); job $(cat "$dir/crash.id") is requeued" &&
@@ -221,6 +222,34 @@ dead_at_the_start() {
     submit dead -- && eventually 90 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
 }
 
+# A node is idle for the next job only when it is back and nothing else runs.
+all_back() {
+    on_cluster scancel "$(cat "$dir/dead.id")" && node_back 2 && eventually 120 both_idle
+}
+
+# The requeued job starts on the node that is there.
+fewer() {
+    trains range && [ "$(field range NumNodes)" = 2 ] && node_kill 2 &&
+        eventually 30 has_said range 1 "a node or a rank is lost (status " && begins_again range &&
+        [ "$(field range NumNodes)" = 1 ] &&
+        has_said range 1 "4 ranks: dp 1 x tp 2 x pp 2 on 4, by rule: equal bits (dp divides 16; "
+}
+
+# It asks for the second node at the first checkpoint after the node is back.
+more_again() {
+    node_back 2 && eventually 60 has_said range 1 "a node is idle: " &&
+        eventually 60 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 && more range &&
+        ends range COMPLETED 2 0:0 && has_said range 2 "8 ranks: dp 2 x tp 2 x pp 2 on 8, by rule: "
+}
+
+# range_as_undisturbed: with as many steps on 8 ranks.
+range_as_undisturbed() {
+    # shellcheck disable=SC2086  # words are meant to be split
+    tools/mpirun.sh -np 8 "$build/train_gpt" $small $range --train-iters "$(steps range)" --save "$dir/eight" \
+        --log "$dir/eight.jsonl" &&
+        all_numbers "$dir/range.jsonl" >"$dir/a" && all_numbers "$dir/eight.jsonl" >"$dir/b" && cmp "$dir/a" "$dir/b"
+}
+
 undisturbed() {
     local most
     most=$(wc -l "$dir"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
@@ -256,6 +285,14 @@ check "a node hangs: Slurm marks it as down and queues the job again" frozen
 check "the node of the script is lost: Slurm queues the job again, and it completes" script_lost
 check "a node is dead before the job starts, and Slurm does not know: queued again" dead_at_the_start
 check "the undisturbed run, on this machine without Slurm" undisturbed
+check "the dead node is back, and no job is left" all_back
+# Alone, so that a node that is back is idle.
+range="--dp 2 --tp 2 --pp 2 --lr 3e-3 --exact"
+# shellcheck disable=SC2086  # words are meant to be split
+WATCH_SECONDS=2 submit range --nodes=1-2 --mincpus=4 -- $range
+check "--nodes=1-2, a node is lost: on 4 of 8 ranks" fewer
+check "it is back: on 8 ranks after the next checkpoint" more_again
+check "8, 4, 8 ranks: the steps of a run on 8" range_as_undisturbed
 check "limit, lost node: the same numbers" as_undisturbed told
 check "suspension, lost node, hanging node, lost script: the same numbers" as_undisturbed long
 done_testing

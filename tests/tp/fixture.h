@@ -23,8 +23,8 @@ static int tp_setup(void **state) {
     OK(trine_mesh_create(&tp_mesh, harness_world, (trine_layout){.dp = 1, .tp = (int)P, .pp = 1}, 0));
     OK(trine_mesh_create(&serial_mesh, harness_world, (trine_layout){.dp = (int)P, .tp = 1, .pp = 1}, 0));
     OK(device_open(&dev, DEVICE_REF, 1));
-    tp = (tp_region){trine_mesh_group(tp_mesh, TRINE_TP), dev, NULL};
-    serial = (tp_region){trine_mesh_group(serial_mesh, TRINE_TP), dev, NULL};
+    tp = (tp_region){.comm = trine_mesh_group(tp_mesh, TRINE_TP), .dev = dev};
+    serial = (tp_region){.comm = trine_mesh_group(serial_mesh, TRINE_TP), .dev = dev};
     rank = (size_t)trine_comm_rank(tp.comm);
     return 0;
 }

@@ -47,15 +47,15 @@ static void embedding_of(size_t V) {
     float *x = zeros(N * C), *want = zeros(N * C), *dx = normals("dx", N * C);
     float *dfull = zeros(V * C), *down = zeros(v.rows * C);
     int32_t *ids = tokens(V, 3);
-    OK(tp_embedding_forward(&serial, want, full, ids, N, C, V));
-    OK(tp_embedding_forward(&tp, x, own, ids, N, C, V));
+    OK(tp_embedding_forward(&serial, want, &(param){.w = full}, ids, N, C, V));
+    OK(tp_embedding_forward(&tp, x, &(param){.w = own}, ids, N, C, V));
     assert_memory_equal(x, want, N * C * sizeof *x);
     for (size_t i = 0; i < N; i++)
         assert_memory_equal(want + i * C, full + (size_t)ids[i] * C, C * sizeof *x);
     for (size_t i = 0; i < v.valid * C; i++)
         down[i] = 5.0f; /* old values, which GRAD_SET must not read */
-    OK(tp_embedding_backward(&serial, &(param){NULL, dfull, GRAD_ADD}, dx, ids, N, C, V));
-    OK(tp_embedding_backward(&tp, &(param){NULL, down, GRAD_SET}, dx, ids, N, C, V));
+    OK(tp_embedding_backward(&serial, &(param){.dw = dfull, .mode = GRAD_ADD}, dx, ids, N, C, V));
+    OK(tp_embedding_backward(&tp, &(param){.dw = down, .mode = GRAD_SET}, dx, ids, N, C, V));
     float *expected = own_rows(dfull, v, C, 0);
     assert_memory_equal(down, expected, v.rows * C * sizeof *down);
     float *all[] = {full, own, x, want, dx, dfull, down, expected};

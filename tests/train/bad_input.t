@@ -55,6 +55,14 @@ refused 4 "--sequence-parallel: --tp 4 must divide --micro-batch-size 1 x --seq-
     --data-path "$data" --tp 4 --sequence-parallel --seq-length 18
 result $? "--sequence-parallel: rows not divisible by tp"
 
+# Any processor without AVX-512; the library's own variable makes this one into one.
+ONEDNN_MAX_CPU_ISA=SSE41
+export ONEDNN_MAX_CPU_ISA
+refused 2 "has no brgemm with the instructions of this processor (sse41) for y = x w^T, T 16, N 96, K 32, fp32 to fp32" \
+    --data-path "$data" --exact-threads --dp 2 --train-iters 0
+result $? "--exact-threads: products that the library cannot multiply exactly"
+unset ONEDNN_MAX_CPU_ISA
+
 # ---- Layouts
 
 refused 4 "dp 3 x tp 3 x pp 1 = 9, but there are 4 ranks" --data-path "$data" --dp 3 --tp 3 \

@@ -183,6 +183,22 @@ FAULT(other_grads, c->precision.bf16 = true; c->precision.grads = TRINE_F16)
 FAULT(grads_of_fp32, c->precision.grads = TRINE_BF16)
 FAULT(wide_grads, c->precision.grads = TRINE_F64)
 FAULT(tf32_of_bf16, c->precision.bf16 = c->parallel.tf32 = true; c->parallel.device = "cuda")
+FAULT(threads_of_gpus, c->parallel.exact_threads = true; c->parallel.device = "cuda")
+FAULT(lanes_alone, c->parallel.exact_dp = 4)
+FAULT(parts_alone, c->parallel.exact_tp = 2)
+FAULT(negative_lanes, c->parallel.exact = true; c->parallel.exact_dp = -1)
+FAULT(negative_parts, c->parallel.exact = true; c->parallel.exact_tp = -2)
+FAULT(lanes_of_batch, c->parallel.exact = true; c->parallel.exact_dp = 36;
+      c->global_batch_size = 24)
+FAULT(lanes_of_ranks, c->parallel.exact = true; c->parallel.exact_dp = 6; c->global_batch_size = 24)
+FAULT(parts_of_two, c->parallel.exact = true; c->parallel.exact_tp = 6;
+      c->parallel.layout = (trine_layout){.dp = 6, .tp = 2, .pp = 1})
+FAULT(fewer_parts, c->parallel.exact = true; c->parallel.exact_tp = 2;
+      c->parallel.layout = (trine_layout){.dp = 3, .tp = 4, .pp = 1})
+FAULT(rows_of_parts, c->parallel.exact = true; c->parallel.exact_tp = 4; c->model.seq_length = 10)
+FAULT(heads_of_parts, c->parallel.exact = true; c->parallel.exact_tp = 8)
+FAULT(lanes_in_16_bits, c->parallel.exact = c->precision.bf16 = true;
+      c->precision.grads = TRINE_BF16)
 FAULT(all_dropped, c->model.hidden_dropout = 1)
 FAULT(all_dropped_in_fp32, c->model.attention_dropout = 0.999999999)
 FAULT(negative_dropout, c->model.attention_dropout = -0.1)
@@ -289,6 +305,20 @@ static const fault faults[] = {
     {grads_of_fp32, "--grad-dtype bf16: must be fp32 or the compute type (fp32)"},
     {wide_grads, "--grad-dtype 1: must be fp32, bf16 or fp16"},
     {tf32_of_bf16, "--tf32 and --bf16 are mutually exclusive"},
+    {threads_of_gpus, "--exact-threads requires --device cpu or ref"},
+    {lanes_alone, "--exact-dp 4 requires --exact"},
+    {parts_alone, "--exact-tp 2 requires --exact"},
+    {negative_lanes, "--exact-dp -1: must not be negative"},
+    {negative_parts, "--exact-tp -2: must not be negative"},
+    {lanes_of_batch,
+     "--exact-dp 36: must divide the step's 24 micro-batches (--global-batch-size / "
+     "--micro-batch-size)"},
+    {lanes_of_ranks, "--dp 12: must divide --exact-dp 6"},
+    {parts_of_two, "--tp 2: --exact-tp 6 must be a power of two times it, or tp 1"},
+    {fewer_parts, "--tp 4: --exact-tp 2 must be a power of two times it, or tp 1"},
+    {rows_of_parts, "--exact-tp 4: must divide --micro-batch-size 1 x --seq-length 10"},
+    {heads_of_parts, "--exact-tp 8: must divide --num-attention-heads 12"},
+    {lanes_in_16_bits, "--exact: the lanes' sums must be fp32; use --grad-dtype fp32, not bf16"},
     {all_dropped, "--hidden-dropout 1: must be in [0, 1)"},
     {all_dropped_in_fp32, "--attention-dropout 0.999999999: must be in [0, 1) in fp32"},
     {negative_dropout, "--attention-dropout -0.1: must be in [0, 1)"},
@@ -331,6 +361,27 @@ static void all_faults_stand_in_one_message(void **state) {
             strstr(status_message(), "\n  - --lr-decay-iters -3: must not be negative"));
         REFUSED(TRINE_EINVAL, TRINE_EINVAL, faults[i].says);
     }
+}
+
+/* --exact: a lane for each micro-batch, and tp; every dp that divides D, and tp that a power of two of makes T. */
+static void legal_lanes_and_parts(void **state) {
+    (void)state;
+    trine_config c = legal();
+    c.parallel.exact = true;
+    c.parallel.layout = (trine_layout){.dp = 6, .tp = 2, .pp = 1};
+    c.global_batch_size = 24;
+    OK(trine_config_check(&c, 12));
+    assert_int_equal(c.parallel.exact_dp, 24);
+    assert_int_equal(c.parallel.exact_tp, 2);
+    for (int dp = 1; dp <= 12; dp++)
+        for (int tp = 1; tp <= 12; tp++) {
+            c.parallel.layout = (trine_layout){.dp = dp, .tp = tp, .pp = 1};
+            c.parallel.exact_dp = 12, c.parallel.exact_tp = 12;
+            c.model.seq_length = 12;
+            bool meant = 12 % dp == 0 && (tp == 1 || tp == 3 || tp == 6 || tp == 12);
+            assert_int_equal(trine_config_check(&c, dp * tp), meant ? TRINE_OK : TRINE_EINVAL);
+            status_clear();
+        }
 }
 
 /* Accepted: each type with its gradients, a scale at its own minimum, and sequence
@@ -665,6 +716,7 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(every_fault_is_named_with_its_numbers),
     cmocka_unit_test(all_faults_stand_in_one_message),
     cmocka_unit_test(legal_precisions),
+    cmocka_unit_test(legal_lanes_and_parts),
     cmocka_unit_test(suggested_layouts_work),
     cmocka_unit_test(suggestions_respect_the_batch),
     cmocka_unit_test(suggestions_respect_the_chunks),

@@ -132,6 +132,9 @@ static void configurations(void **state) {
     REFUSE(trine_explain, out, &config, 1, NULL);
     REFUSE(trine_explain_layers, config, NULL, 1, stdout);
     REFUSE(trine_explain_layers, out, &config, 1, NULL);
+    REFUSE(trine_layouts, config, NULL, 1, stdout, stderr);
+    REFUSE(trine_layouts, out, &config, 1, NULL, stderr);
+    ALLOW(trine_layouts, why, true); /* tests/plan/layouts.c */
     REFUSE(trine_export_schedule, config, NULL, 1, "file");
     REFUSE(trine_export_schedule, path, &config, 1, NULL);
     REFUSE(trine_family_add, family, NULL);

@@ -280,6 +280,10 @@ static const row_case cases[] = {
     {"micro-batch-size", "--micro-batch-size 1", "--micro-batch-size 2", ""},
     {"loss-chunk", "--loss-chunk 4", "--loss-chunk 8", ""},
     {"device", "--device cpu", "--device ref", ""},
+    {"exact-threads", "", "--exact-threads", "--device ref"},
+    {"exact", "", "--exact", ""},
+    {"exact-dp", "--exact-dp 2", "--exact-dp 4", "--exact --global-batch-size 4"},
+    {"exact-tp", "--exact-tp 1", "--exact-tp 2", "--exact"},
 };
 
 static const row_case *case_of(const char *name) {
@@ -365,7 +369,7 @@ static const char *const others[] = {
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
     "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "peak-tflops", "profile",
-    "profile-json", "dry-run", "explain", "ranks", "export-schedule", "help"};
+    "profile-json", "dry-run", "explain", "layouts", "ranks", "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
     for (const option *row = NULL; (row = config_saved_after(row));)

@@ -298,12 +298,13 @@ while [ $at -lt "$moments" ]; do
     await
     good=0
     [ "$status" -ne 124 ] || wrong "it does not end" || good=1
+    # The ranks of a launcher that was killed end after it.
+    gone || wrong "processes are left: $(pgrep -a -f "$dir" | head -n 3 | cut -c -120)" || good=1
     if is_training "$kind"; then
         training_is_right "$signal" "$target" "$twice" "$began" || good=1
     else
         tool_is_right "$signal" "$twice" || good=1
     fi
-    gone || wrong "processes are left: $(pgrep -a -f "$dir" | head -n 3 | cut -c -120)" || good=1
     seen["$kind $target SIG$signal: $status"]=$((${seen["$kind $target SIG$signal: $status"]:-0} + 1))
     if [ $good -ne 0 ]; then
         failures=$((failures + 1))

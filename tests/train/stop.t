@@ -81,7 +81,8 @@ mkdir "$dir/bin"
 printf '#!/bin/sh\n[ "$1" != requeue ] || echo "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
 chmod +x "$dir/bin/scontrol"
 slurm() {
-    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 LAUNCH="env -u SLURM_JOB_ID tools/mpirun.sh -np 4" TRAIN="$TRAIN $SMALL" \
+    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 SLURM_TASKS_PER_NODE="2(x2)" TRAIN="$TRAIN $SMALL" \
+        LAUNCH="env -u SLURM_JOB_ID -u SLURM_TASKS_PER_NODE tools/mpirun.sh" \
         exec examples/train_gpt.sbatch "$@"
 }
 disturb USR1 all slurm

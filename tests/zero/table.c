@@ -18,7 +18,7 @@ static void test_placements(void **state) {
         {SHARD, SHARD, SHARD, false, GATHER_BEFORE_USE},
     };
     for (int zero = 0; zero < 4; zero++) {
-        const zero_row *row = zero_stage((trine_zero)zero);
+        const zero_row *row = zero_stage((trine_zero)zero, LANES_OF_STAGE);
         assert_int_equal(row->params, rows[zero].params);
         assert_int_equal(row->grads, rows[zero].grads);
         assert_int_equal(row->optimizer, rows[zero].optimizer);

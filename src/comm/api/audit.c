@@ -45,7 +45,7 @@ static void describe(const trine_comm *comm, int rank, const record *x, char *te
         snprintf(position, sizeof position, ", at instruction %lld", (long long)x->position);
     snprintf(text, size, "%s calls %s of %lld %s%s%s%s", place,
              tally_kind_text((trine_tally_kind)x->kind), (long long)x->count,
-             comm_dtype_text((trine_dtype)x->type), x->op == TRINE_MAX ? " (max)" : "", root,
+             comm_dtype_text((trine_dtype)x->type), comm_op_text((trine_reduction)x->op), root,
              position);
 }
 

@@ -60,8 +60,6 @@ static trine_status check_call(const trine_comm *comm, const comm_call *call) {
     size_t element = trine_dtype_bytes(call->type);
     CHECK(element, TRINE_EINVAL, "%s over group %s: invalid type %d", tally_kind_text(call->kind),
           comm_group_name(comm->group), (int)call->type);
-    if (is_reduction(call->kind) && call->op != TRINE_SUM && call->op != TRINE_MAX)
-        return refuse(comm, call, "invalid reduction (valid: TRINE_SUM, TRINE_MAX)");
     if (is_reduction(call->kind) && call->type == TRINE_U8)
         return refuse(comm, call, "u8 only moves bytes and cannot be reduced");
     if (call->count > (size_t)PTRDIFF_MAX / element)
@@ -116,6 +114,15 @@ static trine_status begin(trine_comm *comm, const comm_call *call, const void *d
     return enter(comm, call);
 }
 
+/* COMM_SUM_ONTO is no operation that a caller may name. */
+static trine_status begin_reduction(trine_comm *comm, const comm_call *call, const void *dst,
+                                    bool dst_needed, const void *src) {
+    if ((unsigned)call->op > TRINE_SUM_TREE)
+        return refuse(comm, call,
+                      "invalid reduction (valid: TRINE_SUM, TRINE_MAX, TRINE_SUM_TREE)");
+    return begin(comm, call, dst, dst_needed, src, true);
+}
+
 /* What a call returns. In a group whose ranks make different calls no request may stay in a list: their
  * memory is the caller's. */
 static trine_status outcome(trine_comm *comm, trine_status status) {
@@ -136,7 +143,7 @@ trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size
     CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
-    TRY(begin(comm, call, dst, true, src, true));
+    TRY(begin_reduction(comm, call, dst, true, src));
     if (!count) return comm->transport->barrier(comm);
     return outcome(comm, comm->transport->all_reduce(comm, dst, src, count, type, op));
 }
@@ -146,7 +153,7 @@ trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t c
     CHECK_GIVEN(comm, "comm");
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_REDUCE, .count = count, .type = type, .op = op, .peer = root);
-    TRY(begin(comm, call, dst, comm->rank == root, src, true));
+    TRY(begin_reduction(comm, call, dst, comm->rank == root, src));
     if (!count) return comm->transport->barrier(comm);
     return outcome(comm, comm->transport->reduce(comm, dst, src, count, type, op, root));
 }
@@ -156,7 +163,7 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
     CHECK_GIVEN(comm, "comm");
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
-    TRY(begin(comm, call, dst, true, src, true));
+    TRY(begin_reduction(comm, call, dst, true, src));
     if (!count) return comm->transport->barrier(comm);
     return outcome(comm, comm->transport->reduce_scatter(comm, dst, src, count, type, op));
 }
@@ -281,7 +288,7 @@ trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src,
                                    trine_dtype type, trine_reduction op, comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
-    TRY(begin(comm, call, dst, true, src, true));
+    TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
         request, comm->transport->all_reduce_start(comm, dst, src, count, type, op, request));
@@ -292,10 +299,25 @@ trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *
                                        comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
-    TRY(begin(comm, call, dst, true, src, true));
+    TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
         request, comm->transport->reduce_scatter_start(comm, dst, src, count, type, op, request));
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+    return (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+trine_status comm_reduce_scatter_onto_start(trine_comm *comm, void *dst, const void *src,
+                                            size_t count, trine_dtype type, comm_request *request) {
+    const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
+                                 .op = COMM_SUM_ONTO, .peer = NO_PEER);
+    TRY(begin(comm, call, dst, true, src, true));
+    ASSERT(!overlap(dst, part_bytes(comm, count, type), src, count * trine_dtype_bytes(type)));
+    request_begin(request, comm, call);
+    return request_started(request, comm->transport->reduce_scatter_start(
+                                        comm, dst, src, count, type, COMM_SUM_ONTO, request));
 }
 
 bool comm_reducing(const trine_world *world) {

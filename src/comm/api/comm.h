@@ -68,6 +68,12 @@ trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src,
                                    trine_reduction op, comm_request *request);
 trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *src, size_t count,
                                        trine_dtype type, trine_reduction op, comm_request *request);
+/* The same with TRINE_SUM, but the first addend is what dst has: dst (count/P) = ((dst + r0) + r1) + ..., rounded
+ * once in 16 bits, and in this order over NCCL, too. dst must not overlap src. Between n nodes of equal size
+ * (n + 2) / (n + 1) of the bytes are sent. In a group of one dst and src are both in device memory, and of the type
+ * of its gradients, or both in host memory. Collective over: comm. */
+trine_status comm_reduce_scatter_onto_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                            trine_dtype type, comm_request *request);
 /* Moves this rank's started reductions, in all groups, as far as their peers have come, without waiting for any; with
  * shared memory its started gathers and messages, too: one that is queued behind others would else be posted, or
  * taken, only when this rank has to wait for something. Every blocking call and every wait does it as well. NCCL

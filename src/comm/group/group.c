@@ -12,6 +12,13 @@ const char *comm_dtype_text(trine_dtype type) {
     return "unknown type";
 }
 
+const char *comm_op_text(trine_reduction op) {
+    return op == TRINE_MAX        ? " (max)"
+           : op == TRINE_SUM_TREE ? " (tree)"
+           : op == COMM_SUM_ONTO  ? " (onto dst)"
+                                  : "";
+}
+
 const char *comm_group_name(trine_group group) {
     switch (group) {
 #define GROUP_CASE(name, text)                                                                     \

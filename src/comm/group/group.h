@@ -5,6 +5,8 @@
 #include "comm/transport/transport.h"
 
 #define NO_PEER (-1)
+/* The operation of comm_reduce_scatter_onto_start alone: TRINE_SUM with dst as one more addend, before the ranks'. */
+#define COMM_SUM_ONTO ((trine_reduction)(TRINE_SUM_TREE + 1))
 
 /* One call as the user made it: checked, tallied, audited and, if it hangs, reported. */
 typedef struct {
@@ -78,5 +80,7 @@ struct trine_comm {
 
 /* "bf16". Pure. */
 const char *comm_dtype_text(trine_dtype type);
+/* " (max)"; "" for a sum in rank order. Pure. */
+const char *comm_op_text(trine_reduction op);
 
 #endif

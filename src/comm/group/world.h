@@ -41,7 +41,7 @@ struct trine_world {
     comm_host *hosts;     /* (size) */
     const char **names;   /* (size) into hosts */
     char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */
-    const void **addends; /* (size) address of each rank's addend */
+    const void **addends; /* (size + 1) address of each rank's addend, and of one before them */
     char *arrivals;       /* (arrival_bytes) the same, of the started reduction that moves */
     size_t arrival_bytes; /* comm_arrival_bytes of the last mesh made; before, of groups of one */
     struct started_reduction *started; /* transport/mpi/started.c's */

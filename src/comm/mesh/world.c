@@ -44,7 +44,7 @@ static trine_status take_memory(trine_world *world) {
     world->hosts = calloc(size, sizeof *world->hosts);
     world->names = calloc(size, sizeof *world->names);
     world->told = calloc(size, sizeof *world->told);
-    world->addends = calloc(size, sizeof *world->addends);
+    world->addends = calloc(size + 1, sizeof *world->addends);
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
     CHECK(world->hosts && world->names && world->told && world->addends &&
               (world->scratch || !scratch),

@@ -78,9 +78,9 @@ DEFINE_PARTIAL(partial_f16, sum_f16)
 static void combine(uint16_t *out, const rank_order_terms *t, size_t begin, size_t end,
                     trine_dtype type, trine_reduction op) {
     if (type == TRINE_BF16)
-        (op == TRINE_SUM ? sum_bf16 : max_bf16)(out, t, begin, end);
+        (op == TRINE_MAX ? max_bf16 : sum_bf16)(out, t, begin, end);
     else
-        (op == TRINE_SUM ? sum_f16 : max_f16)(out, t, begin, end);
+        (op == TRINE_MAX ? max_f16 : sum_f16)(out, t, begin, end);
 }
 
 /* A tile of elements is kept apart until it is complete: one of the addends may be a dst. */
@@ -97,7 +97,7 @@ void rank_order_half_to(const rank_order_target *to, const rank_order_terms *ter
 }
 
 bool rank_order_widens(trine_dtype type, trine_reduction op) {
-    return op == TRINE_SUM && (type == TRINE_BF16 || type == TRINE_F16);
+    return op != TRINE_MAX && (type == TRINE_BF16 || type == TRINE_F16);
 }
 
 void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type) {

@@ -70,7 +70,11 @@ DEFINE_REDUCE(max_i64, int64_t, LARGER)
 
 void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
                            size_t count, trine_dtype type, trine_reduction op) {
-    bool sum = op == TRINE_SUM;
+    bool sum = op != TRINE_MAX;
+    if (op == TRINE_SUM_TREE && ranks > RANK_ORDER_TREE) {
+        rank_order_tree_to(to, addends, ranks, count, type);
+        return;
+    }
     switch (type) {
     case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
     case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;

@@ -1,6 +1,6 @@
 /* Additions in rank order, and the reductions of transports that only move data. The transport passes the addresses
- * of the addends; they are added here, element by element, ((r0 + r1) + r2) + ..., so the bits depend neither on
- * the algorithm nor on the message size nor on which rank owns which slice.
+ * of the addends; they are added here, element by element, ((r0 + r1) + r2) + ... or in a tree, so the bits depend
+ * neither on the algorithm nor on the message size nor on which rank owns which slice.
  *
  * 16-bit numbers are added in fp32 and rounded once, after the last addend (half.c). A partial sum that is passed
  * on, as from node to node, is therefore passed on in fp32.
@@ -12,10 +12,10 @@
 #include "comm/api/comm.h"
 #include "comm/reduce/stream.h"
 
-/* ---- Additions (rank_order.c, half.c) -------------------------------------------------------- */
+/* ---- Additions (rank_order.c, tree.c, half.c) ------------------------------------------------ */
 
-/* dst (count) = the sum or maximum of the addends (`ranks` pointers to count elements), in order; dst may be one of
- * them. */
+/* dst (count) = the sum or maximum of the addends (`ranks` pointers to count elements), in order, or in the tree of
+ * TRINE_SUM_TREE; dst may be one of them. */
 void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t count,
                         trine_dtype type, trine_reduction op);
 /* Several destinations of one result, and whether it is larger than any cache (stream.h). */
@@ -26,6 +26,12 @@ typedef struct {
 } rank_order_target;
 void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
                            size_t count, trine_dtype type, trine_reduction op);
+
+/* Up to this many addends are added in the same order by the tree. */
+#define RANK_ORDER_TREE 3
+/* The tree's sum of any number of addends. */
+void rank_order_tree_to(const rank_order_target *to, const void *const *addends, int ranks, size_t count,
+                        trine_dtype type);
 
 /* The input of a reduction: the partial result of earlier ranks (count floats; NULL: none), then this rank's
  * addends. `before` is used only if rank_order_widens. */

@@ -27,18 +27,18 @@ typedef struct {
 
 _Static_assert(TRINE_TALLY_KINDS <= 16, "a kind has four bits");
 _Static_assert(TRINE_F16 < 8, "a type has three bits");
+_Static_assert(COMM_SUM_ONTO < 4, "an operation has two bits");
 
 static uint64_t signature_of(const comm_call *call) {
-    return (uint64_t)call->kind | (uint64_t)call->type << 4 |
-           (uint64_t)(call->op == TRINE_MAX) << 7 | (uint64_t)(uint16_t)(call->peer + 1) << 8 |
-           (uint64_t)call->count << 24;
+    return (uint64_t)call->kind | (uint64_t)call->type << 4 | (uint64_t)call->op << 7 |
+           (uint64_t)((call->peer + 1) & 0x7fff) << 9 | (uint64_t)call->count << 24;
 }
 
 static comm_call call_of(uint64_t signature) {
     return (comm_call){.kind = (trine_tally_kind)(signature & 15),
                        .type = (trine_dtype)(signature >> 4 & 7),
-                       .op = signature >> 7 & 1 ? TRINE_MAX : TRINE_SUM,
-                       .peer = (int)(signature >> 8 & 0xffff) - 1,
+                       .op = (trine_reduction)(signature >> 7 & 3),
+                       .peer = (int)(signature >> 9 & 0x7fff) - 1,
                        .count = (size_t)(signature >> 24)};
 }
 
@@ -68,7 +68,7 @@ static void describe(const trine_comm *comm, int rank, uint64_t signature, char 
     if (call.kind == TRINE_TALLY_SEND) snprintf(more, sizeof more, " to member %d", call.peer);
     if (call.kind == TRINE_TALLY_RECV) snprintf(more, sizeof more, " from member %d", call.peer);
     snprintf(text, size, "%s calls %s of %zu %s%s%s", place, tally_kind_text(call.kind), call.count,
-             comm_dtype_text(call.type), call.op == TRINE_MAX ? " (max)" : "", more);
+             comm_dtype_text(call.type), comm_op_text(call.op), more);
 }
 
 trine_status match_refuse(const trine_comm *comm) {

@@ -18,7 +18,7 @@
  * message. */
 #define MATCH_PATIENCE 0.05
 #define MATCH_LOOKS    32
-/* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^16. */
+/* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^15. */
 #define MATCH_COUNTS ((uint64_t)1 << 40)
 
 /* The calls of a new group. `world` counts its meshes; ranks of the group have the same `members` (n). */

@@ -1,7 +1,8 @@
 /* The operators on CPUs: matmuls by oneDNN with primitives that are created once per shape, everything
  * else by our own kernels, written so that gcc and clang vectorise them.
  *
- * Invariant: the results of our kernels do not depend on the number of threads or on the vector width.
+ * Invariant: the results of our kernels do not depend on the number of threads or on the vector width; those of
+ * the library do, unless the device has exact_threads (dnnl.c).
  * Threads work on complete rows, columns or (batch, head) pairs; sums within a row use LANES partial
  * sums (element/lanes.h) that are added in a fixed order. Only primitives are allocated, in the first
  * call with a shape; oneDNN packs the operands of a large matmul into a few MiB that it allocates and
@@ -41,17 +42,23 @@ typedef enum {
 } matmul_kind;
 
 /* Runs a matmul in the device's types; T, N and K are at least 1. Only the first call with (kind,
- * T, N, K, with or without bias) allocates. Errors: TRINE_EMATH, TRINE_ENOMEM. */
+ * T, N, K, with or without bias) allocates. out NULL: nothing else is read; only allocates. With
+ * exact_threads every product is made by oneDNN's brgemm. Errors: TRINE_EMATH, TRINE_ENOMEM; with
+ * exact_threads TRINE_EUNSUPPORTED if there is none. */
 trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left, const void *right,
                         const void *bias, size_t T, size_t N, size_t K);
-/* The number of primitives that the device has created so far; fp16 needs none. */
+/* The number of primitives that the device has created so far; fp16 needs none without exact_threads. */
 size_t cpu_matmul_count(const device *d);
+/* device_prepare_linear. */
+trine_status cpu_prepare_linear(device *d, bool biased, size_t T, size_t N, size_t K);
 
 /* cpu_matmul for fp16, with `scratch` of CPU_F16_SCRATCH bytes, which the device allocates when it is opened. */
 #define CPU_F16_BLOCK   512
 #define CPU_F16_SCRATCH ((size_t)3 << 20)
-trine_status cpu_matmul_f16(const device *d, float *scratch, matmul_kind kind, void *out,
-                            const void *left, const void *right, const void *bias, size_t T,
-                            size_t N, size_t K);
+trine_status cpu_matmul_f16(device *d, float *scratch, matmul_kind kind, void *out, const void *left,
+                            const void *right, const void *bias, size_t T, size_t N, size_t K);
+/* A tile of it with exact_threads: out (fp32) = or, `adds`, += the product of fp32 factors; not MATMUL_DW_ADD. */
+trine_status cpu_matmul_tile(device *d, matmul_kind kind, bool adds, float *out, const float *left,
+                             const float *right, size_t T, size_t N, size_t K);
 
 #endif

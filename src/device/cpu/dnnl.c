@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,8 +98,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t post) {
 #endif
 
 typedef struct {
-    matmul_kind kind;
-    bool biased;
+    matmul_kind kind; /* not MATMUL_DW_ADD, which is MATMUL_DW that adds */
+    bool biased, adds;
     size_t T, N, K;
     size_t dy_step; /* DW: elements from one row of dy to the next; else 0 */
 } key;
@@ -117,6 +118,8 @@ typedef struct {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_data_type_t compute, grads;
+    int threads;
+    bool exact_threads;
     float *f16_scratch; /* NULL unless the device computes in fp16 */
     size_t count;
     matmul *buckets[BUCKETS];
@@ -168,19 +171,56 @@ static trine_status attr_set_sum(dnnl_primitive_attr_t attr) {
  * need fp32 scratch as large as the logits. The choice depends on the shape only, because the two round
  * differently. */
 static bool prefers_gemm(const cache *c, const key *k) {
-    if (k->T * k->N < ((size_t)1 << 26) / k->K) return false;
+    if (c->exact_threads || k->T * k->N < ((size_t)1 << 26) / k->K) return false;
     if (k->kind == MATMUL_Y) return c->compute == dnnl_f32 && k->T >= 1024;
     return k->kind != MATMUL_DX || c->compute == dnnl_f32 || k->T * k->N >= (size_t)1 << 21;
 }
 
-static bool is_gemm(const_dnnl_primitive_desc_t product) {
+static const char *name_of(const_dnnl_primitive_desc_t product) {
     const char *name = NULL;
-    return dnnl_primitive_desc_query(product, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-           name && strstr(name, "gemm:jit");
+    dnnl_status_t status = dnnl_primitive_desc_query(product, dnnl_query_impl_info_str, 0, &name);
+    return status == dnnl_success && name ? name : "";
+}
+
+static bool is_gemm(const_dnnl_primitive_desc_t product) {
+    return strstr(name_of(product), "gemm:jit") != NULL;
+}
+
+/* brgemm adds an element's terms in blocks, whose length depends on the number of terms alone; on AMX, by the library's
+ * source, also on how threads share rows and columns. */
+static bool is_exact(const_dnnl_primitive_desc_t product) {
+    const char *name = name_of(product);
+    return strstr(name, "brg") && !strstr(name, "amx");
+}
+
+static const char *type_text(dnnl_data_type_t type) {
+    return type == dnnl_bf16 ? "bf16" : "fp32";
+}
+
+static const char *product_text(matmul_kind kind) {
+    return kind == MATMUL_Y ? "y = x w^T" : kind == MATMUL_DX ? "dx = dy w" : "dw = dy^T x";
+}
+
+static trine_status exact_choose(cache *c, const key *k, const dnnl_memory_desc_t *desc,
+                                 dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *product) {
+    char version[64], instructions[64];
+    for (int n = 0; product_create(product, c->engine, desc, k->biased, attr, n) == dnnl_success;
+         n++) {
+        if (is_exact(*product)) return TRINE_OK;
+        dnnl_primitive_desc_destroy(*product);
+    }
+    cpu_about(version, instructions, sizeof version);
+    return RAISE(TRINE_EUNSUPPORTED,
+                 "--exact-threads: oneDNN %s has no brgemm with the instructions of this processor "
+                 "(%s) for %s, T %zu, N %zu, K %zu, %s to %s; it needs AVX-512, for bf16 AVX-512 "
+                 "BF16; use --device ref, or leave out --exact-threads",
+                 version, instructions, product_text(k->kind), k->T, k->N, k->K,
+                 type_text(c->compute), type_text(k->kind == MATMUL_DW ? c->grads : c->compute));
 }
 
 static trine_status product_choose(cache *c, const key *k, const dnnl_memory_desc_t *desc,
                                    dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *product) {
+    if (c->exact_threads) return exact_choose(c, k, desc, attr, product);
     for (int n = 0; prefers_gemm(c, k); n++) {
         if (product_create(product, c->engine, desc, k->biased, attr, n) != dnnl_success) break;
         if (is_gemm(*product)) return TRINE_OK;
@@ -192,13 +232,35 @@ static trine_status product_choose(cache *c, const key *k, const dnnl_memory_des
 
 static trine_status primitive_create(cache *c, matmul *m, const dnnl_memory_desc_t *desc,
                                      dnnl_primitive_attr_t attr) {
-    if (m->key.kind == MATMUL_DW_ADD) TRY(attr_set_sum(attr));
+    if (m->key.adds) TRY(attr_set_sum(attr));
     dnnl_primitive_desc_t product;
     TRY(product_choose(c, &m->key, desc, attr, &product));
     dnnl_status_t status = dnnl_primitive_create(&m->primitive, product);
     dnnl_primitive_desc_destroy(product);
     TRY_DNNL(status);
     return TRINE_OK;
+}
+
+/* Most threads for which brgemm does not split the terms of a sum. It splits them if there are more threads than blocks
+ * of 64 columns: the sums of weight gradients from 2048 terms on (oneDNN 2.6 and 3.1), since 3.4 all from 20000 on. A
+ * primitive for fewer threads splits no sum, and the others wait. */
+static int unsplit_threads(const cache *c, const key *k) {
+    bool dw = k->kind == MATMUL_DW;
+    size_t columns = k->kind == MATMUL_Y ? k->N : k->K, most = (columns + 63) / 64;
+    size_t terms = dw ? k->T : k->kind == MATMUL_Y ? k->K : k->N;
+    bool splits = terms >= (dw ? 2048 : 20000);
+    return splits && most < (size_t)c->threads ? (int)most : c->threads;
+}
+
+/* The library takes the number of threads when descriptor and primitive are created. */
+static trine_status primitive_create_for_threads(cache *c, matmul *m,
+                                                 const dnnl_memory_desc_t *desc,
+                                                 dnnl_primitive_attr_t attr) {
+    int fewer = c->exact_threads ? unsplit_threads(c, &m->key) : c->threads;
+    if (fewer < c->threads) omp_set_num_threads(fewer);
+    trine_status status = primitive_create(c, m, desc, attr);
+    if (fewer < c->threads) omp_set_num_threads(c->threads);
+    return status;
 }
 
 static trine_status matmul_fill(cache *c, matmul *m, dnnl_memory_desc_t *desc) {
@@ -211,7 +273,7 @@ static trine_status matmul_fill(cache *c, matmul *m, dnnl_memory_desc_t *desc) {
     }
     dnnl_primitive_attr_t attr;
     TRY_DNNL(dnnl_primitive_attr_create(&attr));
-    trine_status status = primitive_create(c, m, desc, attr);
+    trine_status status = primitive_create_for_threads(c, m, desc, attr);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
@@ -231,9 +293,11 @@ static trine_status matmul_create(cache *c, matmul **bucket, const key *k) {
     trine_status status = matmul_fill(c, m, desc);
     for (int i = 0; i < OPERANDS; i++) desc_destroy(&desc[i]);
     if (status != TRINE_OK) {
+        char why[200];
         matmul_destroy(m);
-        return RAISE(status, "matmul with T %zu, N %zu, K %zu: %s", k->T, k->N, k->K,
-                     status_message());
+        if (status == TRINE_EUNSUPPORTED) return status; /* names the product */
+        snprintf(why, sizeof why, "%s", status_message());
+        return RAISE(status, "matmul with T %zu, N %zu, K %zu: %s", k->T, k->N, k->K, why);
     }
     m->next = *bucket;
     *bucket = m;
@@ -242,7 +306,7 @@ static trine_status matmul_create(cache *c, matmul **bucket, const key *k) {
 }
 
 static size_t bucket_of(const key *k) {
-    uint64_t hash = (uint64_t)k->kind * 2 + k->biased;
+    uint64_t hash = (uint64_t)k->kind * 4 + k->biased * 2 + k->adds;
     hash = (hash ^ k->T) * 0x9E3779B97F4A7C15u;
     hash = (hash ^ k->N) * 0x9E3779B97F4A7C15u;
     hash = (hash ^ k->K ^ k->dy_step << 32) * 0x9E3779B97F4A7C15u;
@@ -250,8 +314,8 @@ static size_t bucket_of(const key *k) {
 }
 
 static bool same(const key *a, const key *b) {
-    return a->kind == b->kind && a->biased == b->biased && a->T == b->T && a->N == b->N &&
-           a->K == b->K && a->dy_step == b->dy_step;
+    return a->kind == b->kind && a->adds == b->adds && a->biased == b->biased && a->T == b->T &&
+           a->N == b->N && a->K == b->K && a->dy_step == b->dy_step;
 }
 
 /* Finds the primitive of a key or creates it. */
@@ -268,6 +332,7 @@ static trine_status run(cache *c, const key *k, void *out, const void *left, con
                         const void *bias) {
     matmul *m;
     TRY(matmul_of(&m, c, k));
+    if (!out) return TRINE_OK;
     /* The library's handles are not const, but it only reads the inputs. */
     void *const handles[OPERANDS] = {(void *)(uintptr_t)left, (void *)(uintptr_t)right, out,
                                      (void *)(uintptr_t)bias};
@@ -316,7 +381,7 @@ trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left
                         const void *bias, size_t T, size_t N, size_t K) {
     cache *c = d->state;
     bool dw = kind == MATMUL_DW || kind == MATMUL_DW_ADD;
-    const key k = {kind, bias != NULL, T, N, K, dw ? N : 0};
+    const key k = {dw ? MATMUL_DW : kind, bias != NULL, kind == MATMUL_DW_ADD, T, N, K, dw ? N : 0};
     /* A primitive is created for a number of threads; another open device may have changed it. */
     if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
     if (d->compute == TRINE_F16)
@@ -324,6 +389,20 @@ trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left
     size_t rows = kind == MATMUL_DX ? T : N, band = band_rows(c, &k);
     if (band < rows) return run_bands(c, &k, out, left, right, band);
     return run(c, &k, out, left, right, bias);
+}
+
+trine_status cpu_matmul_tile(device *d, matmul_kind kind, bool adds, float *out, const float *left,
+                             const float *right, size_t T, size_t N, size_t K) {
+    const key k = {kind, false, adds, T, N, K, kind == MATMUL_DW ? N : 0};
+    return run(d->state, &k, out, left, right, NULL);
+}
+
+trine_status cpu_prepare_linear(device *d, bool biased, size_t T, size_t N, size_t K) {
+    /* One row is multiplied without the library. */
+    if (T > 1) TRY(cpu_matmul(d, MATMUL_Y, NULL, NULL, NULL, biased ? "" : NULL, T, N, K));
+    TRY(cpu_matmul(d, MATMUL_DX, NULL, NULL, NULL, NULL, T, N, K));
+    TRY(cpu_matmul(d, MATMUL_DW, NULL, NULL, NULL, NULL, T, N, K));
+    return cpu_matmul(d, MATMUL_DW_ADD, NULL, NULL, NULL, NULL, T, N, K);
 }
 
 size_t cpu_matmul_count(const device *d) {
@@ -338,6 +417,8 @@ static dnnl_data_type_t type_of(trine_dtype type) {
 static trine_status cache_fill(cache *c, const device *d) {
     c->compute = type_of(d->compute);
     c->grads = type_of(d->grads);
+    c->threads = d->threads;
+    c->exact_threads = d->exact_threads;
     if (d->compute == TRINE_F16) {
         c->f16_scratch = aligned_alloc(4096, CPU_F16_SCRATCH);
         CHECK(c->f16_scratch, TRINE_ENOMEM, "no memory for fp16 matmuls");

@@ -1,6 +1,7 @@
-/* Sums and maxima of the addends of several ranks on the device, in rank order: element by element
- * ((r0 + r1) + r2) + ..., like comm/reduce/rank_order.c on the host, so the bits are the same. A maximum is
- * NaN if an addend is; integers wrap; 16-bit numbers are added in fp32 and rounded once.
+/* Sums and maxima of the addends of several ranks on the device, element by element, in rank order,
+ * ((r0 + r1) + r2) + ..., or in the tree of TRINE_SUM_TREE, like comm/reduce/rank_order.c and tree.c on the host, so
+ * the bits are the same. A maximum is NaN if an addend is; integers wrap; 16-bit numbers are added in fp32 and
+ * rounded once.
  *
  * Invariant: the result depends on the addends only, not on the grid. Cost: each addend is read
  * once, the result is written once. */
@@ -9,14 +10,18 @@
 
 #include "device/cuda/cuda.h"
 
-/* Addend r (count elements) is at `others` + r * stride elements; that of `rank` is at `own`. */
+/* Addend r (count elements) is at `others` + r * stride elements; that of `rank` is at `own`. A sum in rank order may
+ * have one more before them, at `first` (NULL: none). */
 typedef struct {
     const void *others, *own;
     size_t stride;
-    int rank, size;
+    int rank, size; /* size below COMBINE_RANKS */
+    const void *first;
 } combine_addends;
 
-/* dst (count) = the combined addends, on `stream`; dst may be own. Errors: TRINE_EMATH. */
+#define COMBINE_RANKS (1 << 16)
+
+/* dst (count) = the combined addends, on `stream`; dst may be own or first. Errors: TRINE_EMATH. */
 trine_status cuda_combine(device *d, cudaStream_t stream, void *dst, const combine_addends *addends,
                           size_t count, trine_dtype type, trine_reduction op);
 

@@ -180,6 +180,26 @@ CUDA_OF_COMPUTE(xent_backward);
 
 #define TERMS 256
 
+/* A NaN wins. */
+static __global__ void xent_max_kernel(float *max, const float *own, size_t parts, size_t T) {
+    size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
+    if (t >= T) return;
+    float most = own[t];
+    for (size_t p = 1; p < parts; p++) {
+        float next = own[p * T + t];
+        if (next > most || next != next) most = next;
+    }
+    max[t] = most;
+}
+
+static trine_status xent_max(device *d, float *max, const float *own, size_t parts, size_t T) {
+    if (T == 0) return TRINE_OK;
+    LAUNCH(d, xent_max_kernel, (unsigned)cuda_ceil(T, TERMS), TERMS, 0)(max, own, parts, T);
+    return LAUNCHED(xent_max_kernel);
+}
+
+CUDA_OF_ALL(xent_max);
+
 static __global__ void xent_rescale_kernel(float *sums, const float *own, const float *max,
                                            size_t T) {
     size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;

@@ -232,7 +232,7 @@ static int message_tag(const trine_comm *comm, mpi_tag_kind kind, uint64_t numbe
 }
 
 static int tag_of(const comm_request *r, mpi_tag_kind kind) {
-    if (kind == TAG_SEGMENT) return call_tag(r->comm, kind);
+    if (kind == TAG_SEGMENT || kind == TAG_OFFER) return call_tag(r->comm, kind);
     return message_tag(r->comm, kind, r->chain, r->count, r->type);
 }
 

@@ -21,10 +21,12 @@ trine_status mpi_all_to_all(trine_comm *comm, void *dst, const void *src, size_t
 /* Whether the request is complete; if so it needs no wait. */
 trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done);
 /* A message matches only one of the same kind. */
-typedef enum { TAG_MESSAGE, TAG_POSTED, TAG_SEGMENT, TAG_GPU, TAG_STARTED, TAG_GATHER } mpi_tag_kind;
+typedef enum {
+    TAG_MESSAGE, TAG_POSTED, TAG_SEGMENT, TAG_GPU, TAG_STARTED, TAG_GATHER, TAG_OFFER
+} mpi_tag_kind;
 /* As the table's send_start and recv_start, whose kind is TAG_MESSAGE, for the segments of a transport's own
- * algorithm (TAG_SEGMENT), or for buffers in GPU memory, which requires a CUDA-aware MPI (TAG_GPU). Completed by
- * mpi_transport.wait. Not collective. */
+ * algorithm (TAG_SEGMENT, TAG_OFFER), or for buffers in GPU memory, which requires a CUDA-aware MPI (TAG_GPU).
+ * Completed by mpi_transport.wait. Not collective. */
 trine_status mpi_send_as(trine_comm *comm, const void *buf, size_t bytes, int peer, mpi_tag_kind kind,
                          comm_request *request);
 trine_status mpi_recv_as(trine_comm *comm, void *buf, size_t bytes, int peer, mpi_tag_kind kind,

@@ -140,7 +140,7 @@ static trine_status open_reduction(struct started_reduction *s, comm_request *r)
     return r->count ? post_addends(s, r) : TRINE_OK;
 }
 
-/* Adds what has arrived, in rank order. */
+/* Adds what has arrived. */
 static void add(const struct started_reduction *s, const comm_request *r) {
     trine_comm *comm = r->comm;
     size_t element = element_of(r), n = r->count;
@@ -153,9 +153,12 @@ static void add(const struct started_reduction *s, const comm_request *r) {
     }
     if (!n) return;
     const void **addends = comm->world->addends;
+    int before = r->op == COMM_SUM_ONTO;
+    addends[0] = dst;
     for (int i = 0; i < comm->size; i++)
-        addends[i] = i == comm->rank ? own : comm->world->arrivals + (size_t)i * s->chunk * element;
-    rank_order_combine(dst, addends, comm->size, n, r->type, r->op);
+        addends[before + i] =
+            i == comm->rank ? own : comm->world->arrivals + (size_t)i * s->chunk * element;
+    rank_order_combine(dst, addends, before + comm->size, n, r->type, r->op);
 }
 
 /* All posted messages have arrived: adds, and posts what follows. *ended: nothing does. */

@@ -113,6 +113,7 @@ NCCL_ROW(gather);
 NCCL_ROW(all_to_all);
 NCCL_ROW(all_reduce_start);
 NCCL_ROW(reduce_scatter_start);
+NCCL_ROW(reduce_scatter_onto_start);
 NCCL_ROW(all_gather);
 
 /* Makes each kind of call of the group once, and waits: NCCL connects ranks, and allocates memory for that, when a

@@ -1,4 +1,4 @@
-/* Collectives over NCCL: NCCL's own, and those that it lacks: exchanges, and additions in rank
+/* Collectives over NCCL: NCCL's own, and those that it lacks: exchanges, and additions in a fixed
  * order. */
 #include "comm/transport/nccl/group.cuh"
 #include "device/cuda/combine.h"
@@ -38,7 +38,7 @@ static trine_status copy(nccl_group *g, void *dst, const void *src, size_t bytes
     return TRINE_OK;
 }
 
-/* ---- Additions in rank order: as comm/reduce/rank_order.c, with a chunk of NCCL_SCRATCH ------------------ */
+/* ---- Additions in a fixed order: as comm/reduce/rank_order.c, with a chunk of NCCL_SCRATCH --------------- */
 
 static size_t element_bytes(trine_dtype type) {
     switch (type) {
@@ -52,7 +52,7 @@ static size_t element_bytes(trine_dtype type) {
 
 static bool keeps_order(const nccl_group *g, trine_dtype type, trine_reduction op) {
     bool integers = type == TRINE_I32 || type == TRINE_I64;
-    return !integers && (g->r->ordered || op == TRINE_MAX);
+    return !integers && (g->r->ordered || op != TRINE_SUM);
 }
 
 /* Elements of rank's slice in [at, at + limit) of it. */
@@ -62,10 +62,10 @@ static size_t segment(size_t count, size_t slice, int rank, size_t at, size_t li
     return left < limit ? left : limit;
 }
 
-/* dst = the sum of the addends in the scratch, `stride` elements a rank, and own. */
-static trine_status add_up(nccl_group *g, void *dst, const void *own, size_t stride, size_t count,
-                           trine_dtype type, trine_reduction op) {
-    const combine_addends addends = {g->scratch, own, stride, g->rank, g->size};
+/* dst = the sum of `first` (NULL: nothing), the addends in the scratch, `stride` elements a rank, and own. */
+static trine_status add_up(nccl_group *g, void *dst, const void *first, const void *own,
+                           size_t stride, size_t count, trine_dtype type, trine_reduction op) {
+    const combine_addends addends = {g->scratch, own, stride, g->rank, g->size, first};
     return cuda_combine(g->r->dev, g->stream, dst, &addends, count, type, op);
 }
 
@@ -82,14 +82,17 @@ static trine_status exchange_chunk(nccl_group *g, const char *src, size_t count,
     return close_exchange(g);
 }
 
-static trine_status reduce_slices(nccl_group *g, char *dst, const char *src, size_t count,
-                                  size_t slice, trine_dtype type, trine_reduction op) {
+/* `onto`: the first addend is what dst has. */
+static trine_status reduce_slices(nccl_group *g, char *dst, bool onto, const char *src,
+                                  size_t count, size_t slice, trine_dtype type,
+                                  trine_reduction op) {
     size_t element = element_bytes(type), step = g->chunk / element;
     for (size_t at = 0; at < slice; at += step) {
         TRY(exchange_chunk(g, src, count, slice, at, step, element));
         size_t n = segment(count, slice, g->rank, at, step);
         const char *own = src + ((size_t)g->rank * slice + at) * element;
-        if (n) TRY(add_up(g, dst + at * element, own, step, n, type, op));
+        char *to = dst + at * element;
+        if (n) TRY(add_up(g, to, onto ? to : NULL, own, step, n, type, op));
     }
     return TRINE_OK;
 }
@@ -113,9 +116,10 @@ static trine_status rank_order_all_reduce(nccl_group *g, char *dst, const char *
     size_t slice = count / size + (count % size != 0);
     if (bytes * size <= SMALL_BYTES) {
         TRY_NCCL(g, AllGather, src, g->scratch, bytes, ncclUint8, g->comm, g->stream);
-        return add_up(g, dst, g->scratch + (size_t)g->rank * bytes, count, count, type, op);
+        return add_up(g, dst, NULL, g->scratch + (size_t)g->rank * bytes, count, count, type, op);
     }
-    TRY(reduce_slices(g, dst + (size_t)g->rank * slice * element, src, count, slice, type, op));
+    char *own = dst + (size_t)g->rank * slice * element;
+    TRY(reduce_slices(g, own, false, src, count, slice, type, op));
     return gather_slices(g, dst, count, slice, element);
 }
 
@@ -131,7 +135,7 @@ static trine_status rank_order_reduce(nccl_group *g, char *dst, const char *src,
             if (r != root)
                 TRY(recv_bytes(g, g->scratch + (size_t)r * step * element, n * element, r));
         TRY(close_exchange(g));
-        if (g->rank == root) TRY(add_up(g, dst + at * element, own, step, n, type, op));
+        if (g->rank == root) TRY(add_up(g, dst + at * element, NULL, own, step, n, type, op));
     }
     return TRINE_OK;
 }
@@ -152,7 +156,7 @@ static ncclDataType_t type_of(trine_dtype type) {
 }
 
 static ncclRedOp_t op_of(trine_reduction op) {
-    return op == TRINE_SUM ? ncclSum : ncclMax;
+    return op == TRINE_MAX ? ncclMax : ncclSum;
 }
 
 static trine_status all_reduce(nccl_group *g, void *dst, const void *src, size_t count,
@@ -195,7 +199,7 @@ static trine_status reduce_scatter(nccl_group *g, void *dst, const void *src, si
     ASSERT(g->scratch && !g->r->fusing);
     TRY(nccl_before(g));
     if (keeps_order(g, type, op))
-        TRY(reduce_slices(g, (char *)dst, (const char *)src, count, part, type, op));
+        TRY(reduce_slices(g, (char *)dst, false, (const char *)src, count, part, type, op));
     else
         TRY_NCCL(g, ReduceScatter, src, dst, part, type_of(type), op_of(op), g->comm, g->stream);
     return TRINE_OK;
@@ -210,6 +214,15 @@ trine_status nccl_reduce_scatter(nccl_group *g, void *dst, const void *src, size
 trine_status nccl_reduce_scatter_start(nccl_group *g, void *dst, const void *src, size_t part,
                                        trine_dtype type, trine_reduction op, uint64_t *ticket) {
     TRY(reduce_scatter(g, dst, src, part, type, op));
+    return nccl_give_ticket(g, ticket);
+}
+
+trine_status nccl_reduce_scatter_onto_start(nccl_group *g, void *dst, const void *src, size_t part,
+                                            trine_dtype type, uint64_t *ticket) {
+    ASSERT(g->scratch && !g->r->fusing);
+    TRY(nccl_before(g));
+    TRY(reduce_slices(g, (char *)dst, true, (const char *)src, part * (size_t)g->size, part, type,
+                      TRINE_SUM));
     return nccl_give_ticket(g, ticket);
 }
 

@@ -162,6 +162,7 @@ static const comm_nccl table = {
     nccl_all_to_all,
     nccl_all_reduce_start,
     nccl_reduce_scatter_start,
+    nccl_reduce_scatter_onto_start,
     nccl_all_gather,
     group_send,
     group_recv,

@@ -19,9 +19,9 @@
  *
  * Invariants: all ranks of a group make the same calls in the same order; across groups the programs have passed
  * the checker's model of one queue a device (core/check.h), since kernels of two groups that run in different
- * orders on two GPUs may deadlock. Pointers are device pointers. NCCL does the additions; `ordered` ones, and
- * maxima of floating-point numbers (a NaN must win), move addends and combine them in rank order, a chunk at a
- * time.
+ * orders on two GPUs may deadlock. Pointers are device pointers. NCCL does the additions; `ordered` ones, those in
+ * a tree or onto dst, and maxima of floating-point numbers (a NaN must win) move addends and combine them in their
+ * order, a chunk at a time.
  * Cost: NCCL's memory, two events a call; NCCL_SCRATCH bytes of the device for a group that reduces.
  * Sources: NCCL user guide, "Thread safety and fault tolerance", "Group calls". */
 #ifndef TRINE_COMM_TRANSPORT_NCCL_NCCL_H
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-#define NCCL_ABI 3
+#define NCCL_ABI 4
 #define NCCL_ID  128 /* bytes of a communicator's id */
 /* Buffer for incoming addends, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
@@ -100,6 +100,8 @@ typedef struct comm_nccl {
                                      trine_dtype type, trine_reduction op, uint64_t *ticket);
     trine_status (*reduce_scatter_start)(nccl_group *g, void *dst, const void *src, size_t part,
                                          trine_dtype type, trine_reduction op, uint64_t *ticket);
+    trine_status (*reduce_scatter_onto_start)(nccl_group *g, void *dst, const void *src, size_t part,
+                                              trine_dtype type, uint64_t *ticket);
     trine_status (*all_gather)(nccl_group *g, void *dst, const void *src, size_t part,
                                uint64_t *ticket);
     trine_status (*send)(nccl_group *g, const void *buf, size_t bytes, int peer, uint64_t *ticket);

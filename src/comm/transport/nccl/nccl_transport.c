@@ -69,6 +69,9 @@ static trine_status nccl_call_reduce_scatter_start(trine_comm *comm, void *dst, 
     request->device.direct = is_direct(comm, src, count);
     if (!request->device.direct)
         return staging_inner(comm)->reduce_scatter_start(comm, dst, src, count, type, op, request);
+    if (op == COMM_SUM_ONTO)
+        return comm->nccl->reduce_scatter_onto_start(
+            comm->nccl_group, dst, src, count / (size_t)comm->size, type, &request->device.ticket);
     return comm->nccl->reduce_scatter_start(comm->nccl_group, dst, src, count / (size_t)comm->size,
                                             type, op, &request->device.ticket);
 }

@@ -95,7 +95,8 @@ static trine_status nodes_all_gather_start(trine_comm *comm, void *dst, const vo
     return gather_parts(comm, dst, src, part);
 }
 
-/* So does a reduction along the chain. One that sends to each rank directly is mpi's, and moves. */
+/* So does a reduction along the chain. One that sends to each rank directly is mpi's, and moves: a tree's always, for
+ * which a chain of partial sums has the wrong order. */
 static trine_status nodes_reduction_start(trine_comm *comm, void *dst, const void *src,
                                           size_t count, trine_dtype type, trine_reduction op,
                                           comm_request *request) {
@@ -133,8 +134,10 @@ bool nodes_fit(const trine_comm *comm, const int *shares) {
 static nodes_use use_of(const nodes_state *n, int64_t carried) {
     int64_t size = n->first[n->nodes], plain = 0, there = carried * (n->nodes - 1) * size;
     for (int k = 0; k < n->nodes; k++) plain += nodes_size(n, k) * (size - nodes_size(n, k));
+    int64_t scattered = there + size - nodes_size(n, n->nodes - 1);
     return (nodes_use){.all_reduces = there + (n->nodes - 1) * size < 2 * plain,
-                       .scatters = there + size - nodes_size(n, n->nodes - 1) < plain};
+                       .scatters = scattered < plain,
+                       .ontos = carried == 1 && scattered + size - nodes_size(n, 0) < plain};
 }
 
 /* ---- Construction ---------------------------------------------------------------------------- */
@@ -203,6 +206,8 @@ trine_status nodes_attach(trine_comm *comm, shm_node *node, const int *shares) {
     nodes_state *n = comm->nodes = calloc(1, sizeof *n);
     CHECK(n, TRINE_ENOMEM, "no memory for group %s", comm_group_name(comm->group));
     n->table = make_table();
+    ASSERT(comm_scratch_bytes(comm->world->size) >=
+           (NODES_PARTIALS + NODES_LAG + NODES_OFFERS) * NODES_CHUNK);
     TRY(find_nodes(n, comm, shares));
     return nodes_size(n, n->own) > 1 ? make_local(n, comm, node) : TRINE_OK;
 }

@@ -13,7 +13,8 @@
  * Cost: between K nodes, for a vector of V bytes of P members: all-reduce 2 (K-1) V, reduce-scatter (K-1) V and
  * what the last node does not keep, all-gather (K-1) V; a direct exchange sends about as many times more as a node
  * has members. Partial sums of 16-bit numbers are fp32: all-reduce 3 (K-1) V, reduce-scatter 2 (K-1) V and what the
- * last node does not keep. Where the chain does not send less than a direct exchange, the exchange is used. */
+ * last node does not keep. A sum onto dst sends also the dst of all nodes but the first. Where the chain does not
+ * send less than a direct exchange, the exchange is used, and for sums in a tree, and of 16-bit numbers onto dst. */
 #ifndef TRINE_COMM_TRANSPORT_NODES_NODES_H
 #define TRINE_COMM_TRANSPORT_NODES_NODES_H
 
@@ -24,9 +25,11 @@
 /* Chunks whose result is in transit: 2 (K-1) keep a chain of K nodes busy. */
 #define NODES_LAG 8
 
+#define NODES_OFFERS 5 /* chunks of dst that are on their way to the first node */
+
 /* The reductions that use the chain, because it sends less than a direct exchange. */
 typedef struct {
-    bool all_reduces, scatters;
+    bool all_reduces, scatters, ontos;
 } nodes_use;
 
 typedef struct nodes_state {
@@ -38,6 +41,7 @@ typedef struct nodes_state {
     nodes_use use[2];  /* for types whose partial sums keep the type; for those that widen (rank_order.h) */
     comm_request partial_in[NODES_PARTIALS], partial_out[NODES_PARTIALS];
     comm_request result_in[NODES_LAG], result_out[NODES_LAG];
+    comm_request offer_out[NODES_OFFERS];
 } nodes_state;
 
 /* Whether the group can use this transport: several nodes, of which at least one has two members or more, and

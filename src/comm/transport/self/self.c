@@ -1,6 +1,8 @@
-/* The transport of a group of one: every collective is a copy, or nothing if in place. Sends and
- * receives have no peer and are no-ops, so that both ends of a pipeline need no special case. */
+/* The transport of a group of one: every collective is a copy, or nothing if in place, except a sum onto dst. Sends
+ * and receives have no peer and are no-ops, so that both ends of a pipeline need no special case. */
 #include "comm/transport/self/self.h"
+#include "comm/group/group.h"
+#include "comm/reduce/rank_order.h"
 
 #include <string.h>
 
@@ -49,7 +51,9 @@ static trine_status self_reduction_start(trine_comm *comm, void *dst, const void
                                          trine_dtype type, trine_reduction op,
                                          comm_request *request) {
     (void)request;
-    return self_reduction(comm, dst, src, count, type, op);
+    if (op != COMM_SUM_ONTO) return self_reduction(comm, dst, src, count, type, op);
+    rank_order_combine(dst, (const void *const[]){dst, src}, 2, count, type, op);
+    return TRINE_OK;
 }
 
 static trine_status self_all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,

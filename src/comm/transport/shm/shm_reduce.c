@@ -5,14 +5,18 @@
 
 #include <string.h>
 
-/* The addends at `offset` bytes of every member's src; this rank's own src is `own`. */
-static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t bytes,
-                                     size_t offset) {
-    const void **addends = s->comm->world->addends;
+static void find_addends(const shm_state *s, const void **addends, uint64_t call, const void *own,
+                         size_t bytes, size_t offset) {
     for (int i = 0; i < s->comm->size; i++)
         addends[i] =
             (i == s->comm->rank ? (const char *)own : shm_src_of(s, i, call, bytes)) + offset;
-    return addends;
+}
+
+/* The addends at `offset` bytes of every member's src; this rank's own src is `own`. */
+static const void *const *addends_of(shm_state *s, uint64_t call, const void *own, size_t bytes,
+                                     size_t offset) {
+    find_addends(s, s->comm->world->addends, call, own, bytes, offset);
+    return s->comm->world->addends;
 }
 
 static const void *const *staged_addends(shm_state *s, uint64_t segment, size_t offset) {
@@ -97,8 +101,11 @@ void shm_reduce_part(shm_state *s, const comm_request *r, shm_form f) {
     }
     size_t n = shm_reduces_to_all(r) ? r->count : part;
     size_t offset = shm_reduces_to_all(r) ? 0 : (size_t)s->comm->rank * part * element;
-    rank_order_combine(r->dst, addends_of(s, r->number, r->src, r->count * element, offset),
-                       s->comm->size, n, r->type, r->op);
+    const void **addends = s->comm->world->addends;
+    int before = r->op == COMM_SUM_ONTO;
+    addends[0] = r->dst;
+    find_addends(s, addends + before, r->number, r->src, r->count * element, offset);
+    rank_order_combine(r->dst, addends, before + s->comm->size, n, r->type, r->op);
 }
 
 /* all-reduce and reduce-scatter */

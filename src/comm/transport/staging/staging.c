@@ -2,6 +2,7 @@
 #include "comm/group/lane.h"
 #include "comm/transport/mpi/mpi.h"
 #include "base/status.h"
+#include "device/ops.h"
 
 #include <string.h>
 
@@ -189,8 +190,9 @@ static trine_status staging_reduce_scatter_start(trine_comm *comm, void *dst, co
                                                  comm_request *request) {
     size_t bytes = count * trine_dtype_bytes(type), part = bytes / (size_t)comm->size;
     void *to = host_place(comm, dst, part);
-    const void *from;
+    const void *from, *before;
     TRY(copy_to_host(comm, src, bytes, &from));
+    if (op == COMM_SUM_ONTO) TRY(copy_to_host(comm, dst, part, &before));
     expect(request, dst, to, part);
     return staging_inner(comm)->reduce_scatter_start(comm, to, from, count, type, op, request);
 }
@@ -298,11 +300,24 @@ static trine_status alone_reduce(trine_comm *comm, void *dst, const void *src, s
     return alone_reduction(comm, dst, src, count, type, op);
 }
 
+/* dst += src, in the device's order. */
+static trine_status add_onto(const trine_comm *comm, void *dst, const void *src, size_t count,
+                             trine_dtype type) {
+    const device_region *m = &comm->device_state->memory;
+    require(on_device(m, src), __LINE__,
+            "a sum onto dst has both buffers in device memory, or none");
+    require(type == m->dev->grads, __LINE__, "a sum onto dst in device memory is of gradients");
+    return m->dev->ops->add(m->dev, dst, src, count);
+}
+
 static trine_status alone_reduction_start(trine_comm *comm, void *dst, const void *src,
                                           size_t count, trine_dtype type, trine_reduction op,
                                           comm_request *request) {
-    (void)request;
-    return alone_reduction(comm, dst, src, count, type, op);
+    if (op != COMM_SUM_ONTO) return alone_reduction(comm, dst, src, count, type, op);
+    if (!staging_is_host(comm, dst)) return add_onto(comm, dst, src, count, type);
+    require(staging_is_host(comm, src), __LINE__,
+            "a sum onto dst has both buffers in device memory, or none");
+    return staging_inner(comm)->reduce_scatter_start(comm, dst, src, count, type, op, request);
 }
 
 static trine_status alone_all_gather_start(trine_comm *comm, void *dst, const void *src,

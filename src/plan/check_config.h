@@ -1,0 +1,14 @@
+/* Parts of trine_config_check for what looks for layouts. */
+#ifndef TRINE_PLAN_CHECK_CONFIG_H
+#define TRINE_PLAN_CHECK_CONFIG_H
+
+#include "trine.h"
+
+/* With more ranks a search for layouts would take noticeable time. */
+#define CHECK_CONFIG_MOST_RANKS 100000
+
+/* Whether `config` passes the checks of the layout with layout `l` on `ranks` ranks. Defaults are filled in as
+ * trine_config_check does; what does not depend on the layout is not looked at. Pure. */
+bool check_config_layout(const trine_config *config, trine_layout l, int ranks);
+
+#endif
