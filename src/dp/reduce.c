@@ -214,11 +214,11 @@ static uint64_t range_bytes(const rank_state *s, const flat_range *range, bool a
 /* last: of the last lane, which gathers in ZeRO-0 (all). */
 static uint64_t onto_bytes(const rank_state *s, const flat_range *range, bool all, bool last) {
     trine_dtype type = s->config.dev->grads;
-    trine_group over = axes_group(range->sharded), others = axes_group(replicated(range));
+    trine_group over = axes_group(range->sharded);
     size_t slice = range->count / (size_t)axes_size(s->config.layout, range->sharded);
     uint64_t sum = state_bytes(s, over, TRINE_TALLY_REDUCE_SCATTER, range->count, type);
     if (last && replicated(range))
-        sum += state_bytes(s, others, TRINE_TALLY_ALL_REDUCE, slice, type);
+        sum += state_bytes(s, axes_group(replicated(range)), TRINE_TALLY_ALL_REDUCE, slice, type);
     if (last && all) sum += state_bytes(s, over, TRINE_TALLY_ALL_GATHER, range->count, type);
     return sum;
 }

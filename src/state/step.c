@@ -5,19 +5,31 @@
 
 #include "base/status.h"
 
-/* Hands out the requests of buffers and reductions; counts them if they have no memory yet. */
-static size_t place_requests(step_run *r) {
-    size_t parts = r->state->count ? (size_t)flat_parts(&r->state->units[0].layout) : 1, at = 0;
+/* The parts of this rank, of which a communication on a buffer has a request each. */
+static size_t parts_of(const step_run *r) {
+    return r->state->count ? (size_t)flat_parts(&r->state->units[0].layout) : 1;
+}
+
+static size_t count_requests(const step_run *r) {
+    size_t count = (size_t)r->room * FLAT_RANGES;
+    for (int what = 0; what < RESOURCES; what++)
+        count += (size_t)program_resource_count(r->state->config.program, (resource)what) *
+                 STEP_REQUESTS;
+    return count * parts_of(r);
+}
+
+/* Hands out the requests of buffers and reductions. */
+static void place_requests(step_run *r) {
+    comm_request *next = r->requests;
     for (int what = 0; what < RESOURCES; what++)
         for (int n = 0; n < program_resource_count(r->state->config.program, (resource)what); n++) {
-            r->waits[what][n].requests = r->requests + at;
-            at += STEP_REQUESTS * parts;
+            r->waits[what][n].requests = next;
+            next += STEP_REQUESTS * parts_of(r);
         }
     for (int n = 0; n < r->room; n++) {
-        r->reductions[n].requests = r->requests + at;
-        at += FLAT_RANGES * parts;
+        r->reductions[n].requests = next;
+        next += FLAT_RANGES * parts_of(r);
     }
-    return at;
 }
 
 static bool make_tables(step_run *r) {
@@ -31,7 +43,7 @@ static bool make_tables(step_run *r) {
         if (!r->waits[what]) return false;
     }
     if (!r->reductions) return false;
-    r->requests = calloc(place_requests(r), sizeof *r->requests);
+    r->requests = calloc(count_requests(r), sizeof *r->requests);
     if (r->requests) place_requests(r);
     return r->requests != NULL;
 }
