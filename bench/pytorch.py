@@ -1,12 +1,12 @@
 """A training step of Trine beside the same step of PyTorch, compiled by torch.compile, alternately on this machine:
 
-    build/venv-outside/bin/python bench/pytorch.py [--model smollm2-135m] [--rounds 3] [--steps 3]
+    build/venv-outside/bin/python bench/pytorch.py [--model smollm2-135m] [--rounds 3] [--steps 3] [--device cuda]
 
-Model, micro-batch (4 samples of 512 tokens), threads, AdamW and clipping are the same; tokens are random. In PyTorch the
-model is transformers', with its fused attention (sdpa), and torch.optim.AdamW(fused=True). In bf16 PyTorch is measured
-twice: under torch.autocast with weights in fp32, as Trine keeps its masters, and with all weights in bf16, which Trine has no
-equivalent of. Each round is some steps of each; the ratio is that of the medians. The limit, in the same run, is the time of
-Trine's matmuls alone, by bench/step."""
+Model, micro-batch (4 samples of 512 tokens; on a GPU 16 of 1024), threads, AdamW and clipping are the same; tokens
+are random. In PyTorch the model is transformers', with its fused attention (sdpa), and torch.optim.AdamW(fused=True).
+In bf16 PyTorch is measured twice: under torch.autocast with weights in fp32, as Trine keeps its masters, and with all
+weights in bf16, which Trine has no equivalent of. Each round is some steps of each; the ratio is that of the medians.
+The limit, in the same run, is the time of Trine's matmuls alone, by bench/step."""
 
 import argparse
 import array
@@ -23,34 +23,39 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 BUILD = os.environ.get("BUILD", "build")
 
 MODELS = {
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(
-        n_positions=512, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, attn_implementation="sdpa")),
-    "smollm2-135m": lambda: LlamaForCausalLM(LlamaConfig(
+    "gpt2": lambda length: GPT2LMHeadModel(GPT2Config(
+        n_positions=length, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, attn_implementation="sdpa")),
+    "smollm2-135m": lambda length: LlamaForCausalLM(LlamaConfig(
         num_hidden_layers=30, hidden_size=576, num_attention_heads=9, num_key_value_heads=3, intermediate_size=1536,
-        vocab_size=49152, max_position_embeddings=512, tie_word_embeddings=True, attn_implementation="sdpa",
+        vocab_size=49152, max_position_embeddings=length, tie_word_embeddings=True, attn_implementation="sdpa",
         rope_parameters={"rope_type": "default", "rope_theta": 1e5})),
 }
 
 
 class Theirs:
-    def __init__(self, name, autocast, weights, batch, length):
+    def __init__(self, device, name, autocast, weights, batch, length):
         torch.manual_seed(1)
-        self.model = MODELS[name]().to(weights)
+        self.device = device
+        self.model = MODELS[name](length).to(device, weights)
         self.model.config.use_cache = False
         self.autocast, self.shape = autocast, (batch, length)
         self.compiled = torch.compile(self.model)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
 
     def step(self):
-        ids = torch.randint(self.model.config.vocab_size, self.shape)
+        ids = torch.randint(self.model.config.vocab_size, self.shape).to(self.device)
+        if self.device == "cuda":
+            torch.cuda.synchronize()
         since = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
             loss = self.compiled(input_ids=ids, labels=ids).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
         loss.item()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
         return time.perf_counter() - since
 
 
@@ -65,12 +70,12 @@ def tokens_file(path, vocabulary, count):
 class Ours:
     WARM = 2
 
-    def __init__(self, name, flag, dir, threads, batch, length):
+    def __init__(self, device, name, flag, dir, threads, batch, length):
         data, self.log = os.path.join(dir, "tokens.bin"), os.path.join(dir, "log.jsonl")
         tokens_file(data, 49152, 64 * batch * length)
         self.command = [os.path.join(BUILD, "train_gpt"), "--model", name, "--seq-length", length, "--micro-batch-size",
-                        batch, "--global-batch-size", batch, "--threads", threads, "--data-path", data, "--log",
-                        self.log, "--log-interval", 1, *flag]
+                        batch, "--global-batch-size", batch, "--threads", threads, "--device", device, "--data-path",
+                        data, "--log", self.log, "--log-interval", 1, *flag]
 
     def steps(self, count):
         if os.path.exists(self.log):
@@ -82,13 +87,16 @@ class Ours:
         return seconds[-count:]
 
 
-def matmuls(name, kind, dir, threads, batch, length, reps):
+def matmuls(device, name, kind, dir, threads, batch, length, reps):
     out = os.path.join(dir, "step.json")
-    subprocess.run(list(map(str, [os.path.join(BUILD, "bench", "step"), "--model", name, "--seq-length", length,
-                                  "--micro-batch-size", batch, "--threads", threads, "--type", kind, "--reps", reps,
-                                  "--json", out])), check=True, stdout=subprocess.DEVNULL)
+    command = [os.path.join(BUILD, "bench", "step"), "--model", name, "--seq-length", length, "--micro-batch-size", batch,
+               "--threads", threads, "--device", device, "--type", kind, "--reps", reps, "--json", out]
+    if device == "cuda":
+        command += ["--micro-batches", 1, "--cuda-library", os.path.join(BUILD, "libtrine_cuda.so")]
+    subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
     with open(out) as file:
-        return json.load(file)["tables"]["steps"][0]["matmul_seconds"]
+        step = json.load(file)["tables"]["steps"][0]
+        return step["matmul_seconds"] if device == "cpu" else step["ratio"] * step["step_seconds"]
 
 
 def main():
@@ -98,19 +106,23 @@ def main():
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--steps", type=int, default=3)
     options.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    options.add_argument("--batch", type=int, default=4)
-    options.add_argument("--length", type=int, default=512)
+    options.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    options.add_argument("--batch", type=int)
+    options.add_argument("--length", type=int)
     o = options.parse_args()
+    o.batch = o.batch or (16 if o.device == "cuda" else 4)
+    o.length = o.length or (1024 if o.device == "cuda" else 512)
     torch.set_num_threads(o.threads)
-    print("%s, B %d, T %d, %d threads, PyTorch %s; medians of %d steps" % (
-        o.model, o.batch, o.length, o.threads, torch.__version__, o.rounds * o.steps))
+    where = torch.cuda.get_device_name() if o.device == "cuda" else "%d threads" % o.threads
+    print("%s, B %d, T %d, %s, PyTorch %s; medians of %d steps" % (
+        o.model, o.batch, o.length, where, torch.__version__, o.rounds * o.steps), flush=True)
     for kind in [o.type] if o.type else ["fp32", "bf16"]:
-        theirs = {"compiled, fp32": Theirs(o.model, False, torch.float32, o.batch, o.length)} if kind == "fp32" else {
-            "compiled, autocast": Theirs(o.model, True, torch.float32, o.batch, o.length),
-            "compiled, weights in bf16": Theirs(o.model, False, torch.bfloat16, o.batch, o.length)}
+        ways = [("compiled, fp32", False, torch.float32)] if kind == "fp32" else [
+            ("compiled, autocast", True, torch.float32), ("compiled, weights in bf16", False, torch.bfloat16)]
+        theirs = {name: Theirs(o.device, o.model, autocast, weights, o.batch, o.length) for name, autocast, weights in ways}
         samples = {name: [] for name in ["Trine", *theirs]}
         with tempfile.TemporaryDirectory() as dir:
-            ours = Ours(o.model, ["--bf16"] if kind == "bf16" else [], dir, o.threads, o.batch, o.length)
+            ours = Ours(o.device, o.model, ["--bf16"] if kind == "bf16" else [], dir, o.threads, o.batch, o.length)
             for other in theirs.values():
                 other.step(), other.step()
             for _ in range(o.rounds):
@@ -118,7 +130,7 @@ def main():
                 for name, other in theirs.items():
                     samples[name] += [other.step() for _ in range(o.steps)]
             samples["Trine's matmuls alone"] = [
-                matmuls(o.model, kind, dir, o.threads, o.batch, o.length, o.steps)]
+                matmuls(o.device, o.model, kind, dir, o.threads, o.batch, o.length, o.steps)]
         medians = {name: statistics.median(times) for name, times in samples.items()}
         for name, median in medians.items():
             print("%s  %-26s %7.3f s, %7.1f tokens/s, %.2f of Trine's step" % (

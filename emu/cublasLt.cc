@@ -477,14 +477,30 @@ static void by_parts(float *sums, const float *left, const product *p) {
     if (own != p->workspace) free(own);
 }
 
+/* Whether the sum is rounded before C is added to it: by kernels that load by TMA, which needs rows of a multiple of
+ * 16 bytes. Seen on an H200 with cuBLAS 13.1, whose split sums are also rounded before the bias is added. */
+static bool rounds_before_c(const product *p) {
+    const algorithm *a = &p->how;
+    const uint64_t rows[] = {(uint64_t)p->a.leading * size_of((cudaDataType)a->factor),
+                             (uint64_t)p->b.leading * size_of((cudaDataType)a->factor),
+                             (uint64_t)p->c_leading * size_of((cudaDataType)a->output),
+                             (uint64_t)p->d_leading * size_of((cudaDataType)a->output)};
+    for (int i = 0; i < ALIGNMENTS; i++)
+        if (a->aligned[i] < 16 || rows[i] % 16 != 0) return false;
+    return a->parts == 1;
+}
+
 static void store(const product *p, const float *sums) {
     const algorithm *a = &p->how;
+    const bool before_bias = a->parts > 1, before_c = rounds_before_c(p);
     for (uint64_t j = 0; j < a->columns; j++)
         for (uint64_t i = 0; i < a->rows; i++) {
             float x = p->alpha * sums[i + j * a->rows];
+            if (p->bias)
+                x = (before_bias ? rounded(x, a->output) : x) + load(p->bias, i, a->output);
             if (p->beta != 0.0f)
-                x += p->beta * load(p->c, i + j * (uint64_t)p->c_leading, a->output);
-            if (p->bias) x += load(p->bias, i, a->output);
+                x = (before_c ? rounded(x, a->output) : x) +
+                    p->beta * load(p->c, i + j * (uint64_t)p->c_leading, a->output);
             put(p->d, i + j * (uint64_t)p->d_leading, a->output, x);
         }
 }

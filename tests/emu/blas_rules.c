@@ -192,6 +192,47 @@ static void parts_in_the_output_type_are_rounded(void **state) {
     free_matmul(&m);
 }
 
+/* An element of a bf16 product of `rows` rows: 257 ones, which bf16 rounds to 256, plus 1 from the bias or from C. */
+static float one_more(uint64_t rows, uint32_t schemes, cublasLtEpilogue_t epilogue) {
+    const float one = 1.0f, beta = epilogue == CUBLASLT_EPILOGUE_BIAS ? 0.0f : 1.0f;
+    const uint32_t value = epilogue;
+    uint16_t a[8 * K] = {0}, b[K * N], ones[8 * N], got;
+    matmul m = new_matmul();
+    for (size_t i = 0; i < rows * 257; i++) a[i] = 0x3f80;
+    for (size_t i = 0; i < K * N; i++) b[i] = 0x3f80;
+    for (size_t i = 0; i < 8 * N; i++) ones[i] = 0x3f80;
+    put(m.A, a, rows * K * sizeof *a), put(m.B, b, sizeof b),
+        put(m.D, ones, rows * N * sizeof *ones);
+    float *bias = new_memory(sizeof ones);
+    put(bias, ones, sizeof ones);
+    ask_types(&m, CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF);
+    FINE(cublasLtMatrixLayoutDestroy(m.a));
+    FINE(cublasLtMatrixLayoutDestroy(m.d));
+    FINE(cublasLtMatrixLayoutCreate(&m.a, CUDA_R_16BF, rows, K, (int64_t)rows));
+    FINE(cublasLtMatrixLayoutCreate(&m.d, CUDA_R_16BF, rows, N, (int64_t)rows));
+    FINE(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &value, 4));
+    FINE(cublasLtMatmulDescSetAttribute(m.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                        sizeof bias));
+    ask_with(&m, schemes);
+    FINE(cublasLtMatmul(m.handle, m.operation, &one, m.A, m.a, m.B, m.b, &beta, m.D, m.d, m.D, m.d,
+                        &m.result.algo, m.workspace, WORKSPACE, m.stream));
+    look(&got, m.D, sizeof got);
+    free_matmul(&m), cudaFree(bias);
+    return bf16_load(got);
+}
+
+/* As on an H200: the bias is added to a rounded sum if the product is split, and C if rows are multiples of 16 bytes. */
+static void sums_are_rounded_before_a_bias_or_c(void **state) {
+    (void)state;
+    const uint32_t whole = CUBLASLT_REDUCTION_SCHEME_NONE,
+                   split = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    assert_float_equal(one_more(M, whole, CUBLASLT_EPILOGUE_BIAS), 258.0f, 0.0f);
+    assert_float_equal(one_more(M, split, CUBLASLT_EPILOGUE_BIAS), 256.0f, 0.0f);
+    assert_float_equal(one_more(M, whole, CUBLASLT_EPILOGUE_DEFAULT), 258.0f, 0.0f);
+    assert_float_equal(one_more(M, split, CUBLASLT_EPILOGUE_DEFAULT), 258.0f, 0.0f);
+    assert_float_equal(one_more(8, whole, CUBLASLT_EPILOGUE_DEFAULT), 256.0f, 0.0f);
+}
+
 /* The fp32 sum of 1 and seven bf16 products of 2^-24 or 2^-25. */
 static float one_and_seven(matmul *m, uint16_t small) {
     uint16_t a[M * K] = {0}, b[K * N] = {0};
@@ -321,6 +362,7 @@ int main(void) {
         cmocka_unit_test(odd_sizes_are_refused_where_the_setting_says_so),
         cmocka_unit_test(types_must_go_together),
         cmocka_unit_test(parts_in_the_output_type_are_rounded),
+        cmocka_unit_test(sums_are_rounded_before_a_bias_or_c),
         cmocka_unit_test(a_tensor_core_cuts),
         cmocka_unit_test(some_products_have_no_algorithm),
         cmocka_unit_test(an_algorithm_is_for_its_product),

@@ -151,10 +151,13 @@ static trine_status algorithm_find(matmul_plan *p, cublasLtHandle_t handle,
                                    cublasLtMatmulPreference_t preference, const void *bias) {
     const uint32_t ordered =
         CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t rounds_once =
+        p->type[D] == CUDA_R_32F ? ordered : (uint32_t)CUBLASLT_REDUCTION_SCHEME_NONE;
     const struct {
         bool biased;
         uint32_t schemes;
-    } questions[] = {{true, ordered}, {false, ordered}, {false, CUBLASLT_REDUCTION_SCHEME_MASK}};
+    } questions[] = {
+        {true, rounds_once}, {false, ordered}, {false, CUBLASLT_REDUCTION_SCHEME_MASK}};
     bool there = false;
     TRY(preference_fill(p, preference));
     for (int i = bias ? 0 : 1; i < 3 && !there; i++) {

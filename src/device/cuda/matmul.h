@@ -21,7 +21,8 @@
  * that of the compute stream. Of the reduction schemes for a matmul that is split along its sum we
  * allow two: no split (NONE), and parts that are stored in fp32 in the workspace and added by a second
  * kernel (COMPUTE_TYPE). OUTPUT_TYPE would round the parts of a 16-bit output; INPLACE adds parts
- * to the output one after the other, with counters, in no documented order.
+ * to the output one after the other, with counters, in no documented order. With a bias and a 16-bit output only NONE
+ * is left: the second kernel adds the bias to the rounded sum (cuBLAS 13.1 on an H200).
  * Exception: the library does not have an algorithm for every matmul, in particular with a bias and
  * rows that are not a multiple of 16 bytes. We then ask for an algorithm without the bias, which is
  * stored in the output before the product is added to it; then for one with any scheme, whose bits
@@ -43,9 +44,9 @@ typedef enum {
 } matmul_kind;
 
 /* Runs a matmul on the compute stream; T, N and K are at least 1. `bias` is for MATMUL_Y, else NULL.
- * `addend` has the shape of out and is added to the product; it may be NULL (none) or `out` itself. In
- * 16 bits the sum of product, bias and addend is rounded once, except where the library has no
- * algorithm with a bias: there bias + addend is rounded first, then the sum.
+ * `addend` has the shape of out and is added to the product; it may be NULL (none) or `out` itself. In 16 bits product +
+ * bias is rounded once; the library's kernels for Hopper round it before they add the addend (others do not), and where
+ * it has no algorithm with a bias, bias + addend is rounded first.
  * Errors: TRINE_EMATH with shape and the library's status, TRINE_ENOMEM. */
 trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
                          const void *right, const void *bias, const void *addend, size_t T,
