@@ -83,9 +83,25 @@ children() {
     cat "/proc/$1/task/$1/children" 2>/dev/null
 }
 
+# dead_status PID: the status of its dead children, as a shell shows it: of the first that exited with another than 0, or
+# else was ended by a signal, as mpirun ends the others
+dead_status() {
+    exited=0 ended=0
+    for child in $(children "$1"); do
+        code=$(sed 's/.*) //' "/proc/$child/stat" 2>/dev/null | cut -d ' ' -f 50)
+        code=${code:-0}
+        if [ $((code & 127)) -ne 0 ]; then
+            [ $ended -ne 0 ] || ended=$((128 + (code & 127)))
+        elif [ $exited -eq 0 ]; then
+            exited=$((code >> 8))
+        fi
+    done
+    if [ $exited -ne 0 ]; then echo $exited; else echo $ended; fi
+}
+
 # After an abort on a busy machine Open MPI 4.1's mpirun (with PMIx 4.2) sometimes deadlocks in
-# PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state; at once if
-# this script was killed.
+# PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state, and writes
+# the ranks' status, which mpirun would have exited with, to descriptor 4; at once if this script was killed.
 kill_if_hung() { # kill_if_hung MPIRUN SCRIPT
     dead=0
     while kill -0 "$1" 2>/dev/null; do
@@ -95,6 +111,7 @@ kill_if_hung() { # kill_if_hung MPIRUN SCRIPT
         [ $dead -lt 10 ] && continue
         echo "tools/mpirun.sh: all ranks have exited, but mpirun hangs in its clean-up; killing it" \
             2>/dev/null >>"/proc/$1/fd/2"
+        { dead_status "$1" >&4; } 2>/dev/null || true
         kill -KILL "$1"
     done
 }
@@ -154,9 +171,11 @@ attend() {
     trap 'told=USR2; kill -USR2 "$job" 2>/dev/null || true' USR2
     # A background job reads from /dev/null otherwise.
     if [ -e /proc/self/fd/0 ]; then exec 3<&0; else exec 3</dev/null; fi
+    # A pipe without a name: for what the watch over mpirun has to say.
+    pipe=$(mktemp -u) && mkfifo -m 600 "$pipe" && exec 4<>"$pipe" && rm "$pipe"
     # Ignored, SIGUSR1 does not end an mpirun that does not handle it yet, or no longer. Ranks are started while it does.
     env --default-signal=INT,QUIT --ignore-signal=USR1,USR2 --block-signal=INT,TERM,HUP \
-        "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- &
+        "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- 4<&- &
     job=$!
     exec 3<&-
     watch $job $$
@@ -169,9 +188,12 @@ attend() {
         [ $now -eq 127 ] && [ $status -ne 127 ] || status=$now
         [ -n "$told" ]
     do :; done
-    [ -n "$first" ] && [ $status -gt 128 ] || exit $status
+    echo - >&4
+    read -r hung <&4
+    [ "$hung" = - ] || status=$hung
+    [ -n "$first" ] && [ "$status" -gt 128 ] || exit "$status"
     end_by "$first"
-    exit $status
+    exit "$status"
 }
 
 version=$("$mpirun" --version 2>&1) || true
