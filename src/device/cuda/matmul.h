@@ -44,10 +44,10 @@ typedef enum {
 } matmul_kind;
 
 /* Runs a matmul on the compute stream; T, N and K are at least 1. `bias` is for MATMUL_Y, else NULL.
- * `addend` has the shape of out and is added to the product; it may be NULL (none) or `out` itself. In 16 bits product +
- * bias is rounded once; the library's kernels for Hopper round it before they add the addend (others do not), and where
- * it has no algorithm with a bias, bias + addend is rounded first.
- * Errors: TRINE_EMATH with shape and the library's status, TRINE_ENOMEM. */
+ * `addend` has the shape of out and is added to the product; it may be NULL (none) or `out` itself. In 16 bits
+ * product + bias is rounded once; the library's kernels for Hopper round it before they add the addend (others do
+ * not), and where it has no algorithm with a bias, bias + addend is rounded first. Errors: TRINE_EMATH with shape and
+ * the library's status, TRINE_ENOMEM. */
 trine_status cuda_matmul(device *d, matmul_kind kind, void *out, const void *left,
                          const void *right, const void *bias, const void *addend, size_t T,
                          size_t N, size_t K);
