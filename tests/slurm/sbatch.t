@@ -235,11 +235,12 @@ fewer() {
         has_said range 1 "4 ranks: dp 1 x tp 2 x pp 2 on 4, by rule: equal bits (dp divides 16; "
 }
 
-# It asks for the second node at the first checkpoint after the node is back.
+# It asks for the second node at the first checkpoint after the node is back. `ends` takes away the two minutes in which
+# Slurm cleans up the first: without it the job would start on one node again, and ask again.
 more_again() {
     node_back 2 && eventually 60 has_said range 1 "a node is idle: " &&
-        eventually 60 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 && more range &&
-        ends range COMPLETED 2 0:0 && has_said range 2 "8 ranks: dp 2 x tp 2 x pp 2 on 8, by rule: "
+        eventually 60 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 &&
+        eventually 120 both_idle && more range && ends range COMPLETED 2 0:0 && has_said range 2 "8 ranks: dp 2 x tp 2 x pp 2 on 8, by rule: "
 }
 
 # range_as_undisturbed: with as many steps on 8 ranks.
