@@ -14,20 +14,25 @@
 #include "base/status.h"
 #include "plan/prove.h"
 
-static const char usage[] =
-    "Usage: trine-prove [--unchecked] A... [-- B...]\n"
-    "\n"
-    "Prove what a step computes, from the programs of all ranks and before anything runs. A and B are arguments of\n"
-    "the trainer (train_gpt --help): model, layout, batch, precision. --vocab-size or --model takes the place of data.\n"
-    "\n"
-    "One configuration: each micro-batch counts once in every gradient, is divided once, and every replica has the\n"
-    "same sum; prints these sums in their order. Two: the first line says whether they have the same bits.\n"
-    "\n"
-    "  --unchecked      prove also programs that the checker refuses, because our passes would not make them\n"
-    "  --help, -h       print this help and exit\n"
-    "  --version        print the program's name and version and exit\n"
-    "\n"
-    "Exit status: 0 proved or equal, 10 equal up to order, 11 different, 1 refused, 2 no configuration\n";
+static const char usage[] = "Usage: trine-prove [--unchecked] A... [-- B...]\n"
+                            "\n"
+                            "Prove what a step computes, from the programs of all ranks and before "
+                            "anything runs. A and B are arguments of\n"
+                            "the trainer (train_gpt --help): model, layout, batch, precision. "
+                            "--vocab-size or --model takes the place of data.\n"
+                            "\n"
+                            "One configuration: each micro-batch counts once in every gradient, is "
+                            "divided once, and every replica has the\n"
+                            "same sum; prints these sums in their order. Two: the first line says "
+                            "whether they have the same bits.\n"
+                            "\n"
+                            "  --unchecked      prove also programs that the checker refuses, "
+                            "because our passes would not make them\n"
+                            "  --help, -h       print this help and exit\n"
+                            "  --version        print the program's name and version and exit\n"
+                            "\n"
+                            "Exit status: 0 proved or equal, 10 equal up to order, 11 different, 1 "
+                            "refused, 2 no configuration\n";
 
 /* Arguments [from, to) of argv as the trainer's. */
 static trine_status read_side(int from, int to, char **argv, trine_config *config, trine_run *run,
@@ -42,7 +47,8 @@ static trine_status read_side(int from, int to, char **argv, trine_config *confi
     return TRINE_OK;
 }
 
-static trine_status prove(int first, int argc, char **argv, bool unchecked, prove_verdict *verdict) {
+static trine_status prove(int first, int argc, char **argv, bool unchecked,
+                          prove_verdict *verdict) {
     trine_config configs[2];
     static trine_run runs[2];
     prove_side sides[2] = {{.unchecked = unchecked}, {.unchecked = unchecked}};

@@ -53,7 +53,8 @@ static bool prover_create(prover *all, const program *stages) {
     for (int u = 0; ok && u < spec->units; u++)
         all->strand_count[u] =
             all->model->strands(all->model->context, u, &all->strands[u * PROVE_STRANDS]);
-    for (int p = 0; ok && p < spec->stages; p++) ok = stage_create(all, &all->stages[p], &stages[p]);
+    for (int p = 0; ok && p < spec->stages; p++)
+        ok = stage_create(all, &all->stages[p], &stages[p]);
     return ok;
 }
 
@@ -83,12 +84,8 @@ static trine_status may_start(void *context, const program *p, int at) {
     const struct {
         char letter;
         int count;
-    } limits[] = {{'u', p->spec->units},
-                  {'m', p->spec->micros},
-                  {'s', p->slots},
-                  {'i', p->slots},
-                  {'d', p->streams},
-                  {'k', p->keeps}};
+    } limits[] = {{'u', p->spec->units}, {'m', p->spec->micros}, {'s', p->slots},
+                  {'i', p->slots},       {'d', p->streams},      {'k', p->keeps}};
     for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {
         int value = instr_field(i, limits[n].letter);
         bool needed = instr_field_use((instr_kind)i->kind, limits[n].letter) == FIELD_REQUIRED;
@@ -120,7 +117,8 @@ static trine_status ends(void *context, const program *p, int at) {
     prove_stage *s = stage_at(context, p, at);
     const instr *i = &p->code[at];
     if (!instr_is_message((instr_kind)i->kind) || instr_sends((instr_kind)i->kind)) return TRINE_OK;
-    thing *to = instr_carries_acts((instr_kind)i->kind) ? &s->inputs[i->slot] : &s->streams[i->stream];
+    thing *to =
+        instr_carries_acts((instr_kind)i->kind) ? &s->inputs[i->slot] : &s->streams[i->stream];
     *to = all->messages[program_message(p, i)];
     return TRINE_OK;
 }
@@ -134,9 +132,11 @@ static trine_status stage_ends(prove_stage *s) {
     if (spec->forward_only) return TRINE_OK;
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
-        PROVE(s->units[u].updated, "the parameters of unit %d are not updated: UPDATE is missing", u);
+        PROVE(s->units[u].updated, "the parameters of unit %d are not updated: UPDATE is missing",
+              u);
         PROVE(!s->units[u].stale || spec_zero(spec)->params == SHARD,
-              "a rank has its own slice of the new parameters of unit %d only: GATHER is missing", u);
+              "a rank has its own slice of the new parameters of unit %d only: GATHER is missing",
+              u);
     }
     return TRINE_OK;
 }
@@ -160,8 +160,7 @@ static trine_status all_end(prover *all, const machine *m, proof *out) {
 
 static trine_status run(prover *all, const program *stages, proof *out) {
     machine m;
-    unsigned waits =
-        MACHINE_BUFFERS | (all->spec->queue == ONE_QUEUE ? MACHINE_ONE_QUEUE : 0);
+    unsigned waits = MACHINE_BUFFERS | (all->spec->queue == ONE_QUEUE ? MACHINE_ONE_QUEUE : 0);
     machine_hook hook = {.context = all, .may_start = may_start, .starts = starts, .ends = ends};
     trine_status status = machine_create(&m, stages, waits);
     if (status == TRINE_OK) status = machine_run(&m, &hook);

@@ -104,15 +104,17 @@ trine_status prove_contribute(prove_stage *s, const instr *i, const char *what, 
     term own = term_own(pool, i->micro);
     char text[96];
     if (spec_begins_lane(s->p->spec, i->micro)) {
-        PROVE(*lane == TERM_NONE,
-              "sets the gradient of %s, which has micro-batches %s that are not summed over dp: they "
-              "are lost",
-              what, micros_of(s, *lane, text));
+        PROVE(
+            *lane == TERM_NONE,
+            "sets the gradient of %s, which has micro-batches %s that are not summed over dp: they "
+            "are lost",
+            what, micros_of(s, *lane, text));
         *lane = stored(s, own);
         return TRINE_OK;
     }
     PROVE(*lane != TERM_NONE,
-          "adds micro-batch %d to the gradient of %s, which has nothing of this step", i->micro, what);
+          "adds micro-batch %d to the gradient of %s, which has nothing of this step", i->micro,
+          what);
     *lane = stored(s, term_add(pool, *lane, own));
     return TRINE_OK;
 }
@@ -215,8 +217,7 @@ static trine_status incomplete(const prove_stage *s, const char *what, term sum)
     while (n < count - 1 && times[n] == 1) n++;
     int often = times[n];
     free(times);
-    if (often == 0)
-        return prove_fault(s, "%s lacks micro-batch %d of %d", what, n, count);
+    if (often == 0) return prove_fault(s, "%s lacks micro-batch %d of %d", what, n, count);
     return prove_fault(s, "%s counts micro-batch %d of %d %d times", what, n, count, often);
 }
 
@@ -225,8 +226,9 @@ static trine_status complete(prove_stage *s, int unit, const prove_strand *stran
     const program_spec *spec = s->p->spec;
     char text[96], what[sizeof strand->name + 20];
     c_snprintf(what, sizeof what, "the gradient of %s", strand->name);
-    PROVE(g->lane == TERM_NONE, "%s has micro-batches %s that are not summed over dp: REDUCE is missing",
-          what, micros_of(s, g->lane, text));
+    PROVE(g->lane == TERM_NONE,
+          "%s has micro-batches %s that are not summed over dp: REDUCE is missing", what,
+          micros_of(s, g->lane, text));
     if (!term_complete(s->all->pool, g->sum, s->all->numbers)) return incomplete(s, what, g->sum);
     PROVE(!strand->partial || g->over_tp,
           "%s is the part of one tp rank: REDUCE_TP of unit %d is missing", what, unit);
@@ -242,8 +244,7 @@ trine_status prove_complete(prove_stage *s) {
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         prove_strand strands[PROVE_STRANDS];
         int u = spec_stage_unit(spec, s->p->stage, n), count = prove_strands(s, u, strands);
-        for (int k = 0; k < count; k++)
-            TRY(complete(s, u, &strands[k], &s->units[u].grads[k]));
+        for (int k = 0; k < count; k++) TRY(complete(s, u, &strands[k], &s->units[u].grads[k]));
     }
     return TRINE_OK;
 }

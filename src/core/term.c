@@ -110,8 +110,8 @@ term term_any(term_pool *pool, term a, term b, int label) {
     term list = a;
     if (a == TERM_NONE || b == TERM_NONE) return TERM_NONE;
     if (pool->nodes[a].kind != TERM_ANY) {
-        term_node first = {TERM_ANY, -1 - label, a, pool->nodes[a].sum, pool->nodes[a].count,
-                           TERM_NONE};
+        term_node first = {TERM_ANY,           -1 - label,           a,
+                           pool->nodes[a].sum, pool->nodes[a].count, TERM_NONE};
         list = make(pool, first);
     }
     return pair(pool, TERM_ANY, list, b, b);

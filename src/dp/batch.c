@@ -69,5 +69,8 @@ static trine_status run_load(step_run *r, const instr *i) {
     return batches ? write_batch(r, slot, &batch) : TRINE_OK;
 }
 
-const instr_part part_LOAD = {
-    .check = check_load, .prove = prove_load, .record = load_record, .take = take_batches, .run = run_load};
+const instr_part part_LOAD = {.check = check_load,
+                              .prove = prove_load,
+                              .record = load_record,
+                              .take = take_batches,
+                              .run = run_load};

@@ -262,5 +262,8 @@ static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr 
     return sum;
 }
 
-const instr_part part_REDUCE = {
-    .pass = insert_reduces, .check = check_reduce, .prove = prove_reduce, .run = run_reduce, .bytes = reduce_bytes};
+const instr_part part_REDUCE = {.pass = insert_reduces,
+                                .check = check_reduce,
+                                .prove = prove_reduce,
+                                .run = run_reduce,
+                                .bytes = reduce_bytes};

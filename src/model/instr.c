@@ -616,9 +616,15 @@ static uint64_t unit_bytes(const rank_state *s, const program *p, const instr *i
 }
 
 /* pp/order.c inserts them. */
-const instr_part part_FORWARD = {.check = check_forward, .prove = prove_forward, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD = {.check = check_backward, .prove = prove_backward, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD_INPUT = {
-    .check = check_backward_input, .prove = prove_backward_input, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD_WEIGHT = {
-    .check = check_backward_weight, .prove = prove_backward_weight, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_FORWARD = {
+    .check = check_forward, .prove = prove_forward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD = {
+    .check = check_backward, .prove = prove_backward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD_INPUT = {.check = check_backward_input,
+                                        .prove = prove_backward_input,
+                                        .run = run_unit,
+                                        .bytes = unit_bytes};
+const instr_part part_BACKWARD_WEIGHT = {.check = check_backward_weight,
+                                         .prove = prove_backward_weight,
+                                         .run = run_unit,
+                                         .bytes = unit_bytes};

@@ -42,8 +42,9 @@ static trine_status warm_column(warm_state *w, const trine_layer *row, size_t wi
                         width_out / (size_t)w->s->tp, width_in);
 }
 
-const layer_kind kind_column = {.bits = BITS_TP | BITS_ROWS | BITS_PRODUCT,
-                                .inputs = 1,
+const layer_kind kind_column = {
+    .bits = BITS_TP | BITS_ROWS | BITS_PRODUCT,
+    .inputs = 1,
     .takes_width = true,
     .in = {SHAPE_STREAM},
     .out = SHAPE_INSIDE,

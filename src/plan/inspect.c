@@ -24,7 +24,8 @@ typedef trine_status (*printer)(const rehearsal *h, FILE *out);
 static trine_status inspect(const trine_config *config, int ranks, bool plan, printer print,
                             FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, plan ? REHEARSE_PLAN : REHEARSE_PROGRAMS));
+    trine_status status =
+        status_user(rehearse(&h, config, ranks, plan ? REHEARSE_PLAN : REHEARSE_PROGRAMS));
     if (status == TRINE_OK) status = print(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);

@@ -52,7 +52,8 @@ static void print_tp(const side *s, char text[TAG_TEXT]) {
     else if (p->exact)
         c_snprintf(text, TAG_TEXT, "%d parts, their sums in a tree", parts);
     else if (any_order(p))
-        c_snprintf(text, TAG_TEXT, "%d parts, their sums in an order that NCCL chooses for dp %d, tp %d, pp %d",
+        c_snprintf(text, TAG_TEXT,
+                   "%d parts, their sums in an order that NCCL chooses for dp %d, tp %d, pp %d",
                    parts, p->layout.dp, p->layout.tp, p->layout.pp);
     else
         c_snprintf(text, TAG_TEXT, "%d parts, their sums in rank order", parts);
@@ -148,7 +149,8 @@ static void print_sum(const term_pool *pool, const side *s, int unit, const prov
 
 /* Whether blocks a and b have the same sums: then one stands for both. */
 static bool same_sums(const side *s, int a, int b) {
-    const prove_sum *x = &s->proved.sums[a * PROVE_STRANDS], *y = &s->proved.sums[b * PROVE_STRANDS];
+    const prove_sum *x = &s->proved.sums[a * PROVE_STRANDS],
+                    *y = &s->proved.sums[b * PROVE_STRANDS];
     for (int k = 0; k < PROVE_STRANDS; k++)
         if (x[k].sum != y[k].sum || x[k].tied != y[k].tied) return false;
     return true;
@@ -176,14 +178,18 @@ static void print_gradients(const term_pool *pool, const side *s, FILE *out) {
 static void print_assumptions(const side *s, FILE *out) {
     const trine_parallel *p = &s->r.config.parallel;
     const char *threads = strcmp(p->device, "cpu") || p->exact_threads ? "" : ", threads a rank";
-    c_fprintf(out, "assumed: the same build, instruction set, libraries, %s%s, data and parameters at the start\n",
+    c_fprintf(out,
+              "assumed: the same build, instruction set, libraries, %s%s, data and parameters at "
+              "the start\n",
               strcmp(p->device, "cuda") ? "device" : "model of GPU", threads);
 }
 
 static void print_proof(const term_pool *pool, const side *s, FILE *out) {
     char text[TAG_TEXT];
-    c_fprintf(out, "each of %d micro-batches counts once in every gradient and in the loss, divided once, by the "
-                   "tokens of the global batch; g0 is what the first one contributes\n",
+    c_fprintf(out,
+              "each of %d micro-batches counts once in every gradient and in the loss, divided "
+              "once, by the "
+              "tokens of the global batch; g0 is what the first one contributes\n",
               s->proved.numbers);
     if (s->proved.sums) print_gradients(pool, s, out);
     fputs("loss: ", out);
@@ -262,7 +268,8 @@ static void compare_sums(comparison *c, int unit, const prove_strand *strand, co
 }
 
 static const char *rows_text(const prove_strand *strand) {
-    return strand->partial ? "sums of each tp rank's rows or heads, then over tp" : "a sum over all rows";
+    return strand->partial ? "sums of each tp rank's rows or heads, then over tp"
+                           : "a sum over all rows";
 }
 
 static void compare_gradients(comparison *c) {

@@ -150,8 +150,12 @@ static uint64_t message_bytes(const rank_state *s, const program *p, const instr
 
 /* The pass of one inserts all four. */
 const instr_part part_RECV_ACT = {.check = check_recv_act, .prove = prove_recv, .run = run_message};
-const instr_part part_SEND_ACT = {
-    .pass = insert_messages, .check = check_send_act, .prove = prove_send_act, .run = run_message, .bytes = message_bytes};
-const instr_part part_RECV_GRAD = {.check = check_recv_grad, .prove = prove_recv, .run = run_message};
+const instr_part part_SEND_ACT = {.pass = insert_messages,
+                                  .check = check_send_act,
+                                  .prove = prove_send_act,
+                                  .run = run_message,
+                                  .bytes = message_bytes};
+const instr_part part_RECV_GRAD = {
+    .check = check_recv_grad, .prove = prove_recv, .run = run_message};
 const instr_part part_SEND_GRAD = {
     .check = check_send_grad, .prove = prove_send_grad, .run = run_message, .bytes = message_bytes};

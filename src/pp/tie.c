@@ -112,5 +112,9 @@ static uint64_t tie_bytes(const rank_state *s, const program *p, const instr *i)
     return state_owned(s, u, 0).count * state_grad_bytes(s) * (uint64_t)matrices(u);
 }
 
-const instr_part part_TIE = {
-    .pass = insert_tie, .check = check_tie, .prove = prove_tie, .take = take_tie, .run = run_tie, .bytes = tie_bytes};
+const instr_part part_TIE = {.pass = insert_tie,
+                             .check = check_tie,
+                             .prove = prove_tie,
+                             .take = take_tie,
+                             .run = run_tie,
+                             .bytes = tie_bytes};

@@ -20,7 +20,8 @@ trine_status compose_check(const program *stages, check_facts *facts) {
     return check_programs(stages, rules, facts);
 }
 
-trine_status compose_prove(const program *stages, const prove_model *m, term_pool *pool, proof *out) {
+trine_status compose_prove(const program *stages, const prove_model *m, term_pool *pool,
+                           proof *out) {
     prove_rule rules[INSTR_KINDS];
     for (int k = 0; k < INSTR_KINDS; k++) rules[k] = run_part_of((instr_kind)k)->prove;
     return prove_programs(stages, rules, m, pool, out);

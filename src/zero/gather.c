@@ -228,5 +228,8 @@ static uint64_t gather_bytes(const rank_state *s, const program *p, const instr 
     return sum;
 }
 
-const instr_part part_GATHER = {
-    .pass = insert_gathers, .check = check_gather, .prove = prove_gather, .run = run_gather, .bytes = gather_bytes};
+const instr_part part_GATHER = {.pass = insert_gathers,
+                                .check = check_gather,
+                                .prove = prove_gather,
+                                .run = run_gather,
+                                .bytes = gather_bytes};

@@ -59,4 +59,5 @@ static trine_status run_update(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-const instr_part part_UPDATE = {.pass = insert_updates, .check = check_update, .prove = prove_update, .run = run_update};
+const instr_part part_UPDATE = {
+    .pass = insert_updates, .check = check_update, .prove = prove_update, .run = run_update};
