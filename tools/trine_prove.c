@@ -12,7 +12,7 @@
 
 #include "base/output.h"
 #include "base/status.h"
-#include "plan/prove.h"
+#include "plan/prove_configs.h"
 
 static const char usage[] = "Usage: trine-prove [--unchecked] A... [-- B...]\n"
                             "\n"

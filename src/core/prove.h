@@ -3,21 +3,22 @@
  * executed, with its dp rank open; a REDUCE adds what each dp rank has.
  *
  * Where the checker (core/check.h) counts instructions and demands the order that our passes make, this looks at what
- * is in the buffers: a program that adds the same numbers in another order, or in other buffers, is proved as well, and
- * what is refused is refused by what would be missing, counted twice or another's. It proves that
+ * is in the buffers: a program that adds the same numbers in another order, or in other buffers, is proved as well,
+ * and what is refused is refused by what would be missing, counted twice or another's. It proves that
  *
  *   - a unit runs forward and backward on the values that it is meant to have: of its own micro-batch, from the unit
  *     before or behind it, with its own parameters
  *   - each micro-batch of the step counts exactly once in each gradient and in the loss
- *   - gradients are summed over dp once and, where tp ranks have parts of them, over tp once; a tied matrix has both of
- *     its gradients
+ *   - gradients are summed over dp once and, where tp ranks have parts of them, over tp once; a tied matrix has both
+ *     of its gradients
  *   - the norm and the update read complete gradients, each parameter is updated once, and every rank has all of it
  *     afterwards that its ZeRO stage keeps
  *
- * A unit is an uninterpreted function: what its bits depend on besides its inputs is the model's to say (model/bits.h).
- * Programs must be free of deadlock and races, as the machine makes them by waiting; the checker refuses others.
- * Cost: linear in the number of instructions; the sums of a dp group once for each different sum. Compare: TrainVerify
- * (arXiv 2506.15961), which proves operators over the reals with shapes reduced; here sums keep their order. */
+ * A unit is an uninterpreted function: what its bits depend on besides its inputs is the model's to say
+ * (model/bits.h). Programs must be free of deadlock and races, as the machine makes them by waiting; the checker
+ * refuses others. Cost: linear in the number of instructions; the sums of a dp group once for each different sum.
+ * Compare: TrainVerify (arXiv 2506.15961), which proves operators over the reals with shapes reduced; here sums keep
+ * their order. */
 #ifndef TRINE_CORE_PROVE_H
 #define TRINE_CORE_PROVE_H
 

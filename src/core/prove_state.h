@@ -1,6 +1,6 @@
-/* A stage's buffers during the prover's execution, for the rules of instructions (state/part.h): each holds a thing, or
- * sums of micro-batches. A rule reads and changes its own stage only; what it reads must be what the instruction is
- * meant to read, or it raises TRINE_EPROGRAM by prove_fault. */
+/* A stage's buffers during the prover's execution, for the rules of instructions (state/part.h): each holds a thing,
+ * or sums of micro-batches. A rule reads and changes its own stage only; what it reads must be what the instruction
+ * is meant to read, or it raises TRINE_EPROGRAM by prove_fault. */
 #ifndef TRINE_CORE_PROVE_STATE_H
 #define TRINE_CORE_PROVE_STATE_H
 
@@ -75,9 +75,11 @@ thing *prove_acts(prove_stage *s, int slot, int unit);
 /* The parameters that a computation reads. */
 trine_status prove_params(const prove_stage *s, const instr *i);
 
-/* Adds micro-batch i->micro to sums of own micro-batches: sets them if it begins a lane. `what` is the strand's name. */
+/* Adds micro-batch i->micro to sums of own micro-batches: sets them if it begins a lane. `what` is the strand's
+ * name. */
 trine_status prove_contribute(prove_stage *s, const instr *i, const char *what, term *lane);
-/* Sums a lane over dp: sets *sum, or adds to it, as one sum over the addends of both if `onto`; the lane is used up. */
+/* Sums a lane over dp: sets *sum, or adds to it, as one sum over the addends of both if `onto`; the lane is used
+ * up. */
 trine_status prove_sum_dp(prove_stage *s, const char *what, term *lane, term *sum, bool first, bool onto);
 
 /* All gradients of this stage are complete, and this stage's loss is summed over dp. */

@@ -66,8 +66,8 @@ bool term_complete(const term_pool *pool, term a, int count);
 /* times[n] (count) = how often it has each number; other numbers are ignored. */
 void term_times(const term_pool *pool, term a, int *times, int count);
 
-/* "((g0 + g2) + (g1 + g3))"; additions from left to right share parentheses, "(g0 + g1 + g2)", and of more than `most`
- * addends in one the last follows "...". */
+/* "((g0 + g2) + (g1 + g3))"; additions from left to right share parentheses, "(g0 + g1 + g2)", and of more than
+ * `most` addends in one the last follows "...". */
 void term_print(const term_pool *pool, term a, int most, FILE *out);
 
 #endif

@@ -6,8 +6,8 @@
 #include "core/prove.h"
 #include "model/gpt.h"
 
-/* prove_model.strands, of a gpt_shape: the tensors of a unit by whether they are small (list_splits), tied, and partial
- * over tp. Cost: resolves the unit's list. Pure. */
+/* prove_model.strands, of a gpt_shape: the tensors of a unit by whether they are small (list_splits), tied, and
+ * partial over tp. Cost: resolves the unit's list. Pure. */
 int gpt_strands(const void *shape, int unit, prove_strand out[PROVE_STRANDS]);
 
 /* The first layer of a unit whose bits depend on one of `bits` (kind_bits); NULL: none does. Pure. */

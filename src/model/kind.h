@@ -153,9 +153,9 @@ typedef struct {
     void *cache[2], *logits, *all;
 } layer_decode;
 
-/* What the bits of a layer's results depend on besides the bits of its inputs, as an order of additions: into how many
- * parts tp splits its sums; the rows of a micro-batch; the rows of a chunk of logits; how a library multiplies, which may
- * be by threads. */
+/* What the bits of a layer's results depend on besides the bits of its inputs, as an order of additions: into how
+ * many parts tp splits its sums; the rows of a micro-batch; the rows of a chunk of logits; how a library multiplies,
+ * which may be by threads. */
 typedef enum { BITS_TP = 1, BITS_ROWS = 2, BITS_CHUNK = 4, BITS_PRODUCT = 8 } kind_bits;
 
 /* Requirements on a kind:

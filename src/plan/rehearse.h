@@ -1,4 +1,5 @@
-/* A configuration without a running job: checked, with its programs and a device that knows sizes only. What --dry-run,
+/* A configuration without a running job: checked, with its programs and a device that knows sizes only. What
+ * --dry-run,
  * --explain and a proof start from. */
 #ifndef TRINE_PLAN_REHEARSE_H
 #define TRINE_PLAN_REHEARSE_H

@@ -1,4 +1,4 @@
-#include "plan/prove.h"
+#include "plan/prove_configs.h"
 
 #include <string.h>
 
