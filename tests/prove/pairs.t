@@ -55,7 +55,7 @@ layout() {
 
 # exact: sets $exact, which both sides have, or nothing
 exact() {
-    pick "" "--exact --exact-dp 4 --exact-tp 2" "--exact --exact-dp 8 --exact-tp 4"
+    pick "" "" "--exact --exact-dp 4 --exact-tp 2" "--exact --exact-dp 8 --exact-tp 4"
     exact=$picked
 }
 
