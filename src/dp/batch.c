@@ -1,5 +1,6 @@
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "data/blend.h"
 #include "dp/dp.h"
 #include "state/part.h"
@@ -22,6 +23,11 @@ static trine_status check_load(stage_state *s, const instr *i) {
     TRY(check_claim_slot(s, i));
     REQUIRE(!s->slots[i->slot].loaded, "micro-batch %d is loaded twice", i->micro);
     s->slots[i->slot].loaded = true;
+    return TRINE_OK;
+}
+
+static trine_status prove_load(prove_stage *s, const instr *i) {
+    s->batches[i->slot] = (thing){THING_BATCH, -1, i->micro};
     return TRINE_OK;
 }
 
@@ -63,5 +69,8 @@ static trine_status run_load(step_run *r, const instr *i) {
     return batches ? write_batch(r, slot, &batch) : TRINE_OK;
 }
 
-const instr_part part_LOAD = {
-    .check = check_load, .record = load_record, .take = take_batches, .run = run_load};
+const instr_part part_LOAD = {.check = check_load,
+                              .prove = prove_load,
+                              .record = load_record,
+                              .take = take_batches,
+                              .run = run_load};

@@ -8,6 +8,7 @@
  * buffer (state/step.h). */
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
 
@@ -88,6 +89,34 @@ static trine_status check_reduce(stage_state *s, const instr *i) {
     }
     unit->reduces++;
     s->facts.reduces[spec_class(s->p->spec, i->unit)]++;
+    return TRINE_OK;
+}
+
+/* ---- Proving ---------------------------------------------------------------------------------- */
+
+static trine_status prove_reduce(prove_stage *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    const bool first = i->micro < spec_lane_micros(spec);
+    prove_unit *unit = &s->units[i->unit];
+    prove_buffer *b = NULL;
+    prove_strand strands[PROVE_STRANDS];
+    int count = prove_strands(s, i->unit, strands);
+    PROVE(!s->normed, "comes after NORM: the step does not have its sum");
+    if (i->reduce >= 0) {
+        b = &s->reduces[program_buffer_index(s->p->reduces, spec_class(spec, i->unit), i->reduce)];
+        PROVE(b->unit == i->unit && b->micro == i->micro,
+              "reduce buffer %d has gradients of unit %d of micro-batch %d, not of unit %d of "
+              "micro-batch %d",
+              i->reduce, b->unit, b->micro, i->unit, i->micro);
+        b->unit = -1;
+    }
+    for (int k = 0; k < count; k++) {
+        prove_grad *g = &unit->grads[k];
+        PROVE(!g->over_tp && !g->tied, "comes after %s of %s", g->tied ? "TIE" : "REDUCE_TP",
+              strands[k].name);
+        TRY(prove_sum_dp(s, strands[k].name, b ? &b->lanes[k] : &g->lane, &g->sum, first,
+                         adds_onto(spec)));
+    }
     return TRINE_OK;
 }
 
@@ -233,5 +262,8 @@ static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr 
     return sum;
 }
 
-const instr_part part_REDUCE = {
-    .pass = insert_reduces, .check = check_reduce, .run = run_reduce, .bytes = reduce_bytes};
+const instr_part part_REDUCE = {.pass = insert_reduces,
+                                .check = check_reduce,
+                                .prove = prove_reduce,
+                                .run = run_reduce,
+                                .bytes = reduce_bytes};

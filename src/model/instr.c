@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "model/gpt.h"
+#include "model/instr_prove.h"
 #include "state/part.h"
 
 /* ---- Callbacks of the rank state -------------------------------------------------------------- */
@@ -470,9 +471,15 @@ static uint64_t unit_bytes(const rank_state *s, const program *p, const instr *i
 }
 
 /* pp/order.c inserts them. */
-const instr_part part_FORWARD = {.check = check_forward, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD = {.check = check_backward, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD_INPUT = {
-    .check = check_backward_input, .run = run_unit, .bytes = unit_bytes};
-const instr_part part_BACKWARD_WEIGHT = {
-    .check = check_backward_weight, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_FORWARD = {
+    .check = check_forward, .prove = gpt_prove_forward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD = {
+    .check = check_backward, .prove = gpt_prove_backward, .run = run_unit, .bytes = unit_bytes};
+const instr_part part_BACKWARD_INPUT = {.check = check_backward_input,
+                                        .prove = gpt_prove_backward_input,
+                                        .run = run_unit,
+                                        .bytes = unit_bytes};
+const instr_part part_BACKWARD_WEIGHT = {.check = check_backward_weight,
+                                         .prove = gpt_prove_backward_weight,
+                                         .run = run_unit,
+                                         .bytes = unit_bytes};

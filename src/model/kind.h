@@ -153,6 +153,11 @@ typedef struct {
     void *cache[2], *logits, *all;
 } layer_decode;
 
+/* What the bits of a layer's results depend on besides the bits of its inputs, as an order of additions: into how
+ * many parts tp splits its sums; the rows of a micro-batch; the rows of a chunk of logits; how a library multiplies,
+ * which may be by threads. */
+typedef enum { BITS_TP = 1, BITS_ROWS = 2, BITS_CHUNK = 4, BITS_PRODUCT = 8 } kind_bits;
+
 /* Requirements on a kind:
  *
  *   - backward computes all gradients. backward_input and backward_weight, if present, compute the same bits in any
@@ -173,6 +178,9 @@ typedef struct {
     kind_tensor tensors[2];
     int tensor_count;
     bool reads_in[TRINE_LAYER_INPUTS], reads_out; /* which inputs, and whether the output, its backward pass reads */
+    unsigned bits;      /* kind_bits of its output and of the gradients of its inputs and matrices. The gradients of
+                           small tensors are sums over the rows of a micro-batch, of those that FROM says. 0: each
+                           element is computed by itself, or from the elements of its row */
     bool addend;     /* in[1] is added to the output: its gradient is that of the output */
     bool over_in;    /* its output may overwrite in[0] if no other layer reads that */
     bool only_over_in; /* its forward pass works in place only: no other layer may read in[0] */

@@ -43,6 +43,7 @@ static trine_status warm_column(warm_state *w, const trine_layer *row, size_t wi
 }
 
 const layer_kind kind_column = {
+    .bits = BITS_TP | BITS_ROWS | BITS_PRODUCT,
     .inputs = 1,
     .takes_width = true,
     .in = {SHAPE_STREAM},

@@ -108,6 +108,7 @@ static trine_status warm_loss(warm_state *w, const trine_layer *row, size_t widt
 }
 
 const layer_kind kind_loss = {
+    .bits = BITS_TP | BITS_ROWS | BITS_CHUNK | BITS_PRODUCT,
     .inputs = 1,
     .in = {SHAPE_STREAM},
     .tensors = {{"weight", SIDE_VOCABULARY, START_NORMAL, FROM_ALL, false}},

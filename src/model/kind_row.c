@@ -73,6 +73,7 @@ static trine_status warm_row(warm_state *w, const trine_layer *row, size_t width
 }
 
 const layer_kind kind_row = {
+    .bits = BITS_TP | BITS_ROWS | BITS_PRODUCT,
     .inputs = 1,
     .takes_dropout = true,
     .parts_in = 1,

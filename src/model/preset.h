@@ -13,6 +13,8 @@
     X("gpt2-medium", gpt2, 24, 1024, 16, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                             \
     X("gpt2-large", gpt2, 36, 1280, 20, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                              \
     X("gpt2-xl", gpt2, 48, 1600, 25, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                                 \
+    X("gpt3-175b", gpt2, 96, 12288, 96, 0, 0, 0, 50257, 2048, false, 0, 0, NO_SCALING)                              \
+    X("gpt3-1t", gpt2, 128, 25600, 160, 0, 0, 0, 51200, 2048, false, 0, 0, NO_SCALING)                              \
     X("smollm2-135m", llama, 30, 576, 9, 3, 0, 1536, 49152, 4096, false, 0, 1e5, NO_SCALING)                        \
     X("smollm2-360m", llama, 32, 960, 15, 5, 0, 2560, 49152, 4096, false, 0, 1e5, NO_SCALING)                       \
     X("smollm2-1.7b", llama, 24, 2048, 32, 0, 0, 8192, 49152, 4096, false, 0, 1.3e5, NO_SCALING)                    \

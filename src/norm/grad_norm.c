@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "norm/exact_norm.h"
 #include "norm/grad_norm.h"
 #include "state/part.h"
@@ -28,6 +29,15 @@ static trine_status check_norm(stage_state *s, const instr *i) {
     }
     REQUIRE(!check_ties(s) || s->ties, "TIE has not run");
     s->norms++;
+    return TRINE_OK;
+}
+
+static trine_status prove_norm(prove_stage *s, const instr *i) {
+    (void)i;
+    PROVE(!s->normed, "NORM runs twice");
+    if (!s->p->spec->forward_only) TRY(prove_complete(s));
+    TRY(prove_loss(s));
+    s->normed = true;
     return TRINE_OK;
 }
 
@@ -351,6 +361,7 @@ static uint64_t norm_bytes(const rank_state *s, const program *p, const instr *i
 
 const instr_part part_NORM = {.pass = insert_norm,
                               .check = check_norm,
+                              .prove = prove_norm,
                               .record = norm_record,
                               .take = take_norm,
                               .run = run_norm,

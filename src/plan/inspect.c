@@ -1,5 +1,4 @@
 /* Inspection without running: --dry-run, --explain, trine_draw and --export-schedule. */
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,60 +7,9 @@
 #include "base/output.h"
 #include "base/status.h"
 #include "base/whole_file.h"
+#include "plan/rehearse.h"
 #include "plan/report.h"
 #include "pp/order_file.h"
-
-/* Configuration, programs and a sizes device: the input of a report without a running job. */
-typedef struct {
-    trine_config config;
-    int ranks;
-    program_spec spec;
-    program *stages;
-    steady steady; /* if the plan of a long step was asked for; then no whole program is made */
-    bool is_steady;
-    device *dev;
-} rehearsal;
-
-/* The number of ranks of the layout, if the user gives none. */
-static trine_status count_ranks(trine_layout l, int *ranks) {
-    double product = axes_product(l);
-    char text[AXES_TEXT];
-    CHECK(product <= INT_MAX, TRINE_EINVAL, "%s: too many ranks: %.0f (at most %d)",
-          axes_options(l, text, sizeof text), product, INT_MAX);
-    *ranks = product >= 1 ? (int)product
-                          : 1; /* trine_config_check refuses sizes that are not positive */
-    return TRINE_OK;
-}
-
-/* The programs, or for a plan of a long step what that needs of them. */
-static trine_status compose(rehearsal *r, bool plan) {
-    if (plan && steady_worth(&r->spec)) TRY(steady_create(&r->steady, &r->spec, &r->is_steady));
-    return r->is_steady ? TRINE_OK : compose_all(&r->spec, &r->stages, NULL);
-}
-
-/* plan: the numbers of a plan are enough; otherwise the programs are needed as they are. */
-static trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, bool plan) {
-    *r = (rehearsal){.config = *config, .ranks = ranks};
-    if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
-    bool data = config->data.data_path != NULL;
-    if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
-    TRY(trine_config_check(&r->config, r->ranks));
-    CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
-          "unknown vocabulary size; set --vocab-size or --data-path");
-    if (!r->config.model.vocab_size) TRY(resolve_vocabulary(&r->config, r->ranks));
-    TRY(resolve_spec(&r->config, &r->spec));
-    TRY(compose(r, plan));
-    device_config dev;
-    TRY(resolve_device(&r->config, &dev));
-    return device_open_sizes(&r->dev, &dev);
-}
-
-static void rehearsal_end(rehearsal *r) {
-    if (r->is_steady) steady_destroy(&r->steady);
-    compose_destroy(&r->spec, &r->stages);
-    pp_place_end(&r->spec);
-    if (r->dev) device_close_sizes(&r->dev);
-}
 
 /* 0: --ranks-per-node is not given. */
 static int count_nodes(const rehearsal *h) {
@@ -76,7 +24,8 @@ typedef trine_status (*printer)(const rehearsal *h, FILE *out);
 static trine_status inspect(const trine_config *config, int ranks, bool plan, printer print,
                             FILE *out) {
     rehearsal h;
-    trine_status status = status_user(rehearse(&h, config, ranks, plan));
+    trine_status status =
+        status_user(rehearse(&h, config, ranks, plan ? REHEARSE_PLAN : REHEARSE_PROGRAMS));
     if (status == TRINE_OK) status = print(&h, out);
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
@@ -200,7 +149,7 @@ trine_status trine_export_schedule(const trine_config *config, int ranks, const 
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(path, "path");
     rehearsal h;
-    trine_status status = rehearse(&h, config, ranks, false);
+    trine_status status = rehearse(&h, config, ranks, REHEARSE_PROGRAMS);
     if (status == TRINE_OK) status = export_schedule(&h, path);
     rehearsal_end(&h);
     return status_user(status);

@@ -1,5 +1,6 @@
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "pp/pp.h"
 #include "state/part.h"
 
@@ -88,6 +89,37 @@ static trine_status check_send_grad(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
+/* ---- Proving ----------------------------------------------------------------------------------- */
+
+/* Until a message has arrived its memory has nothing. */
+static trine_status prove_recv(prove_stage *s, const instr *i) {
+    bool acts = instr_carries_acts((instr_kind)i->kind);
+    PROVE(program_message(s->p, i) >= 0, "chunk %d has no other stage to receive from",
+          program_chunk(s->p, i));
+    *(acts ? &s->inputs[i->slot] : &s->streams[i->stream]) = (thing){0};
+    return TRINE_OK;
+}
+
+static trine_status prove_send_act(prove_stage *s, const instr *i) {
+    const int last = spec_chunk_last(s->p->spec, program_chunk(s->p, i));
+    PROVE(program_message(s->p, i) >= 0, "chunk %d has no other stage to send to",
+          program_chunk(s->p, i));
+    TRY(prove_thing(s, "slot", i->slot, s->outputs[i->slot],
+                    (thing){THING_OUTPUT, last, i->micro}));
+    prove_send(s, i, s->outputs[i->slot]);
+    return TRINE_OK;
+}
+
+static trine_status prove_send_grad(prove_stage *s, const instr *i) {
+    const int before = spec_chunk_first(s->p->spec, program_chunk(s->p, i)) - 1;
+    PROVE(program_message(s->p, i) >= 0, "chunk %d has no other stage to send to",
+          program_chunk(s->p, i));
+    TRY(prove_thing(s, "gradient stream", i->stream, s->streams[i->stream],
+                    (thing){THING_GRADIENT, before, i->micro}));
+    prove_send(s, i, s->streams[i->stream]);
+    return TRINE_OK;
+}
+
 /* ---- Execution --------------------------------------------------------------------------------- */
 
 /* The buffer that a message receives into or sends from. */
@@ -117,9 +149,13 @@ static uint64_t message_bytes(const rank_state *s, const program *p, const instr
 }
 
 /* The pass of one inserts all four. */
-const instr_part part_RECV_ACT = {.check = check_recv_act, .run = run_message};
-const instr_part part_SEND_ACT = {
-    .pass = insert_messages, .check = check_send_act, .run = run_message, .bytes = message_bytes};
-const instr_part part_RECV_GRAD = {.check = check_recv_grad, .run = run_message};
+const instr_part part_RECV_ACT = {.check = check_recv_act, .prove = prove_recv, .run = run_message};
+const instr_part part_SEND_ACT = {.pass = insert_messages,
+                                  .check = check_send_act,
+                                  .prove = prove_send_act,
+                                  .run = run_message,
+                                  .bytes = message_bytes};
+const instr_part part_RECV_GRAD = {
+    .check = check_recv_grad, .prove = prove_recv, .run = run_message};
 const instr_part part_SEND_GRAD = {
-    .check = check_send_grad, .run = run_message, .bytes = message_bytes};
+    .check = check_send_grad, .prove = prove_send_grad, .run = run_message, .bytes = message_bytes};

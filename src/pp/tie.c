@@ -1,6 +1,7 @@
 /* TIE: the gradients of a token matrix that two units share. */
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "pp/pp.h"
 #include "state/part.h"
 
@@ -19,6 +20,27 @@ static trine_status check_tie(stage_state *s, const instr *i) {
         if (spec_unit(spec, u).twin >= 0) TRY(check_reduced(s, u));
     }
     s->ties++;
+    return TRINE_OK;
+}
+
+/* The twin's gradient is complete when its stage comes to TIE, which waits for both. */
+static trine_status prove_tie(prove_stage *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    prove_strand strands[PROVE_STRANDS];
+    (void)i;
+    PROVE(!s->normed, "comes after NORM");
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        int count = spec_unit(spec, u).twin >= 0 ? prove_strands(s, u, strands) : 0;
+        for (int k = 0; k < count; k++) {
+            prove_grad *g = &s->units[u].grads[k];
+            if (!strands[k].tied) continue;
+            PROVE(!g->tied, "adds the gradients of %s twice", strands[k].name);
+            PROVE(g->sum != TERM_NONE && g->lane == TERM_NONE,
+                  "the gradient of %s in unit %d is not summed over dp yet", strands[k].name, u);
+            g->tied = true;
+        }
+    }
     return TRINE_OK;
 }
 
@@ -90,5 +112,9 @@ static uint64_t tie_bytes(const rank_state *s, const program *p, const instr *i)
     return state_owned(s, u, 0).count * state_grad_bytes(s) * (uint64_t)matrices(u);
 }
 
-const instr_part part_TIE = {
-    .pass = insert_tie, .check = check_tie, .take = take_tie, .run = run_tie, .bytes = tie_bytes};
+const instr_part part_TIE = {.pass = insert_tie,
+                             .check = check_tie,
+                             .prove = prove_tie,
+                             .take = take_tie,
+                             .run = run_tie,
+                             .bytes = tie_bytes};

@@ -20,16 +20,25 @@ trine_status compose_check(const program *stages, check_facts *facts) {
     return check_programs(stages, rules, facts);
 }
 
-static trine_status compose_stages(const program_spec *spec, program *stages, check_facts *facts) {
-    for (int p = 0; p < spec->stages; p++) program_create(&stages[p], spec, p);
-    TRY(compose_programs(stages, run_passes()));
-    return compose_check(stages, facts);
+trine_status compose_prove(const program *stages, const prove_model *m, term_pool *pool,
+                           proof *out) {
+    prove_rule rules[INSTR_KINDS];
+    for (int k = 0; k < INSTR_KINDS; k++) rules[k] = run_part_of((instr_kind)k)->prove;
+    return prove_programs(stages, rules, m, pool, out);
+}
+
+trine_status compose_unchecked(const program_spec *spec, program **stages) {
+    *stages = calloc((size_t)spec->stages, sizeof **stages);
+    CHECK(*stages, TRINE_ENOMEM, "no memory for %d programs", spec->stages);
+    for (int p = 0; p < spec->stages; p++) program_create(&(*stages)[p], spec, p);
+    trine_status status = compose_programs(*stages, run_passes());
+    if (status != TRINE_OK) compose_destroy(spec, stages);
+    return status;
 }
 
 trine_status compose_all(const program_spec *spec, program **stages, check_facts *facts) {
-    *stages = calloc((size_t)spec->stages, sizeof **stages);
-    CHECK(*stages, TRINE_ENOMEM, "no memory for %d programs", spec->stages);
-    trine_status status = compose_stages(spec, *stages, facts);
+    TRY(compose_unchecked(spec, stages));
+    trine_status status = compose_check(*stages, facts);
     if (status != TRINE_OK) compose_destroy(spec, stages);
     return status;
 }

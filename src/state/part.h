@@ -4,6 +4,7 @@
 #define TRINE_STATE_PART_H
 
 #include "core/check.h"
+#include "core/prove.h"
 #include "state/state.h"
 
 struct step_run; /* state/step.h */
@@ -15,6 +16,8 @@ typedef struct instr_part {
     trine_status (*pass)(program *p);
     /* What must have happened before, and what it changes (core/check_state.h); NULL: it runs once for each unit. */
     check_rule check;
+    /* What it reads, sets and adds, and in which order (core/prove_state.h); NULL: nothing that numbers depend on. */
+    prove_rule prove;
     /* Memory of its own, which is own[its kind] of the rank state. `take` declares or takes buffers, and sets own to
      * one; if several are needed, own is a record of as many bytes, zeroed and no part of the memory plan, which take
      * fills. */

@@ -8,6 +8,7 @@
  * in its finalize_model_grads. */
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
 
@@ -30,6 +31,22 @@ static trine_status check_reduce_tp(stage_state *s, const instr *i) {
     TRY(check_reduced(s, i->unit));
     REQUIRE(!unit->tp_reduces, "REDUCE_TP of unit %d runs twice", i->unit);
     unit->tp_reduces++;
+    return TRINE_OK;
+}
+
+static trine_status prove_reduce_tp(prove_stage *s, const instr *i) {
+    prove_strand strands[PROVE_STRANDS];
+    int count = prove_strands(s, i->unit, strands);
+    for (int k = 0; k < count; k++) {
+        prove_grad *g = &s->units[i->unit].grads[k];
+        if (!strands[k].partial) continue;
+        PROVE(!g->over_tp, "sums the gradient of %s over tp again: it would count tp times",
+              strands[k].name);
+        PROVE(g->sum != TERM_NONE && g->lane == TERM_NONE,
+              "the gradient of %s is not summed over dp yet", strands[k].name);
+        PROVE(!s->normed, "comes after NORM");
+        g->over_tp = true;
+    }
     return TRINE_OK;
 }
 
@@ -151,6 +168,7 @@ static uint64_t reduce_tp_bytes(const rank_state *s, const program *p, const ins
 
 const instr_part part_REDUCE_TP = {.pass = insert_reduces,
                                    .check = check_reduce_tp,
+                                   .prove = prove_reduce_tp,
                                    .take = take_rows,
                                    .run = run_reduce_tp,
                                    .bytes = reduce_tp_bytes};

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
 
@@ -161,6 +162,23 @@ static trine_status check_gather(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
+static trine_status prove_gather(prove_stage *s, const instr *i) {
+    const program_spec *spec = s->p->spec;
+    if (i->gather >= 0) {
+        int b = program_buffer_index(s->p->gathers, spec_class(spec, i->unit), i->gather);
+        PROVE(!s->units[i->unit].updated, "gathers parameters of the next step");
+        s->gathers[b] = (thing){THING_PARAMS, i->unit, -1};
+        return TRINE_OK;
+    }
+    for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
+        int u = spec_stage_unit(spec, s->p->stage, n);
+        if (spec_gather_unit(spec, u) != i->unit) continue;
+        PROVE(s->units[u].updated, "gathers parameters of unit %d that are not updated", u);
+        s->units[u].stale = false;
+    }
+    return TRINE_OK;
+}
+
 /* ---- Execution --------------------------------------------------------------------------------- */
 
 static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
@@ -210,5 +228,8 @@ static uint64_t gather_bytes(const rank_state *s, const program *p, const instr 
     return sum;
 }
 
-const instr_part part_GATHER = {
-    .pass = insert_gathers, .check = check_gather, .run = run_gather, .bytes = gather_bytes};
+const instr_part part_GATHER = {.pass = insert_gathers,
+                                .check = check_gather,
+                                .prove = prove_gather,
+                                .run = run_gather,
+                                .bytes = gather_bytes};

@@ -1,6 +1,7 @@
 /* UPDATE: AdamW on the part that a rank owns. */
 #include "base/status.h"
 #include "core/check_state.h"
+#include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
 
@@ -17,6 +18,15 @@ static trine_status check_update(stage_state *s, const instr *i) {
     REQUIRE(s->norms, "NORM has not run");
     REQUIRE(!s->units[i->unit].updates, "unit %d is updated twice", i->unit);
     s->units[i->unit].updates++;
+    return TRINE_OK;
+}
+
+static trine_status prove_update(prove_stage *s, const instr *i) {
+    prove_unit *unit = &s->units[i->unit];
+    PROVE(s->normed, "has no norm to clip by: NORM comes later");
+    PROVE(!unit->updated, "updates the parameters of unit %d twice", i->unit);
+    unit->updated = true;
+    unit->stale = spec_zero(s->p->spec)->optimizer == SHARD;
     return TRINE_OK;
 }
 
@@ -49,4 +59,5 @@ static trine_status run_update(step_run *r, const instr *i) {
     return TRINE_OK;
 }
 
-const instr_part part_UPDATE = {.pass = insert_updates, .check = check_update, .run = run_update};
+const instr_part part_UPDATE = {
+    .pass = insert_updates, .check = check_update, .prove = prove_update, .run = run_update};

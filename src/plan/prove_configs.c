@@ -1,0 +1,339 @@
+#include "plan/prove_configs.h"
+
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/status.h"
+#include "config/config.h"
+#include "model/bits.h"
+#include "plan/rehearse.h"
+
+#define PRINTED 5 /* addends in parentheses, before "..." */
+
+const char *prove_verdict_text(prove_verdict verdict) {
+    static const char *const texts[] = {"proved", "equal", "equal up to order", "different"};
+    return texts[verdict];
+}
+
+/* A configuration and its proof. */
+typedef struct {
+    rehearsal r;
+    gpt_shape shape;
+    proof proved;
+} side;
+
+/* ---- What functions depend on ---- */
+
+/* An order of additions inside a unit or a sum, as text: equal texts are equal orders. */
+#define TAG_TEXT 120
+
+typedef struct {
+    unsigned bits; /* kind_bits; 0: it is no layer's */
+    const char *name;
+    void (*print)(const side *s, char text[TAG_TEXT]);
+} tag;
+
+/* Whether sums between GPUs are in an order that NCCL chooses. */
+static bool any_order(const trine_parallel *p) {
+    bool cuda = strcmp(p->device, "cuda") == 0;
+    bool nccl = p->transport == TRINE_TRANSPORT_AUTO || p->transport == TRINE_TRANSPORT_NCCL;
+    return cuda && nccl && !p->ordered_reductions && !p->exact && !p->audit;
+}
+
+static int parts_of(const trine_parallel *p) {
+    return p->exact ? p->exact_tp : p->layout.tp;
+}
+
+static void print_tp(const side *s, char text[TAG_TEXT]) {
+    const trine_parallel *p = &s->r.spec.parallel;
+    int parts = parts_of(p);
+    if (parts == 1)
+        c_snprintf(text, TAG_TEXT, "whole");
+    else if (p->exact)
+        c_snprintf(text, TAG_TEXT, "%d parts, their sums in a tree", parts);
+    else if (any_order(p))
+        c_snprintf(text, TAG_TEXT,
+                   "%d parts, their sums in an order that NCCL chooses for dp %d, tp %d, pp %d",
+                   parts, p->layout.dp, p->layout.tp, p->layout.pp);
+    else
+        c_snprintf(text, TAG_TEXT, "%d parts, their sums in rank order", parts);
+}
+
+static void print_rows(const side *s, char text[TAG_TEXT]) {
+    int samples = s->r.config.micro_batch_size;
+    c_snprintf(text, TAG_TEXT, "of %d sample%s", samples, samples == 1 ? "" : "s");
+}
+
+static void print_chunk(const side *s, char text[TAG_TEXT]) {
+    c_snprintf(text, TAG_TEXT, "%zu rows of logits at a time", gpt_loss_rows(&s->shape));
+}
+
+static void print_product(const side *s, char text[TAG_TEXT]) {
+    const trine_parallel *p = &s->r.config.parallel;
+    if (strcmp(p->device, "cpu") != 0)
+        c_snprintf(text, TAG_TEXT, "device %s", p->device);
+    else if (p->exact_threads)
+        c_snprintf(text, TAG_TEXT, "by brgemm alone");
+    else if (p->threads)
+        c_snprintf(text, TAG_TEXT, "with %d threads a rank", p->threads);
+    else
+        c_snprintf(text, TAG_TEXT, "with the threads of this machine");
+}
+
+static const tag tags[] = {{BITS_TP, "tensor parallelism", print_tp},
+                           {BITS_ROWS, "products of a micro-batch", print_rows},
+                           {BITS_CHUNK, "the loss", print_chunk},
+                           {BITS_PRODUCT, "products", print_product}};
+#define TAGS (sizeof tags / sizeof *tags)
+
+/* The squares of gradients. */
+static void print_norm(const side *s, char text[TAG_TEXT]) {
+    const trine_parallel *p = &s->r.spec.parallel;
+    if (p->exact)
+        c_snprintf(text, TAG_TEXT, "of %d tp part%s, without rounding", parts_of(p),
+                   parts_of(p) == 1 ? "" : "s");
+    else
+        c_snprintf(text, TAG_TEXT, "of %d slice%s, by unit, tp rank (%d) and dp rank (%d)",
+                   p->layout.dp * p->layout.tp, p->layout.dp * p->layout.tp == 1 ? "" : "s",
+                   p->layout.tp, p->layout.dp);
+}
+
+/* ---- One configuration ---- */
+
+static prove_model model_of(const side *s) {
+    const trine_parallel *p = &s->r.spec.parallel;
+    return (prove_model){.dp = p->layout.dp,
+                         .half = s->shape.grads != TRINE_F32,
+                         .any = any_order(p) && p->layout.dp > 1,
+                         .strands = gpt_strands,
+                         .context = &s->shape};
+}
+
+static trine_status prove_one(side *s, const prove_side *of, term_pool *pool) {
+    rehearse_what what = of->unchecked ? REHEARSE_UNCHECKED : REHEARSE_PROGRAMS;
+    TRY(rehearse(&s->r, of->config, of->ranks, what));
+    s->shape = resolve_shape(&s->r.config, s->r.dev, 0);
+    prove_model model = model_of(s);
+    return compose_prove(s->r.stages, &model, pool, &s->proved);
+}
+
+/* ---- Printing ---- */
+
+static const char *unit_name(const side *s, int unit, char text[48]) {
+    unit_facts f = spec_unit(&s->r.spec, unit);
+    if (f.number < 0)
+        snprintf(text, 48, "%s", f.name);
+    else
+        snprintf(text, 48, "%s %d", f.name, f.number);
+    return text;
+}
+
+static void print_sum(const term_pool *pool, const side *s, int unit, const prove_strand *strand,
+                      const prove_sum *sum, FILE *out) {
+    const program_spec *spec = &s->r.spec;
+    char text[TAG_TEXT];
+    term_print(pool, sum->sum, PRINTED, out);
+    if (spec->parallel.layout.dp > 1) fputs(" over dp", out);
+    print_tp(s, text);
+    if (strand->partial) c_fprintf(out, ", then over tp: %s", text);
+    if (!sum->tied) return;
+    int twin = spec_unit(spec, unit).twin, here = spec_stage_of(spec, spec_chunk_of(spec, unit)),
+        there = spec_stage_of(spec, spec_chunk_of(spec, twin));
+    int low = here < there ? here : there, high = here < there ? there : here;
+    if (low == high)
+        c_fprintf(out, ", then tie: unit %d + unit %d", unit < twin ? unit : twin,
+                  unit < twin ? twin : unit);
+    else
+        c_fprintf(out, ", then tie: stage %d + stage %d", low, high);
+}
+
+/* Whether blocks a and b have the same sums: then one stands for both. */
+static bool same_sums(const side *s, int a, int b) {
+    const prove_sum *x = &s->proved.sums[a * PROVE_STRANDS],
+                    *y = &s->proved.sums[b * PROVE_STRANDS];
+    for (int k = 0; k < PROVE_STRANDS; k++)
+        if (x[k].sum != y[k].sum || x[k].tied != y[k].tied) return false;
+    return true;
+}
+
+static void print_gradients(const term_pool *pool, const side *s, FILE *out) {
+    const int units = s->r.spec.units;
+    for (int u = 0; u < units; u++) {
+        prove_strand strands[PROVE_STRANDS];
+        int count = gpt_strands(&s->shape, u, strands), last = u;
+        while (u > 0 && last + 1 < units - 1 && same_sums(s, u, last + 1)) last++;
+        for (int k = 0; k < count; k++) {
+            c_fprintf(out, "%s", strands[k].name);
+            if (strands[k].tensors > 1) c_fprintf(out, " and %d more", strands[k].tensors - 1);
+            fputs(": ", out);
+            print_sum(pool, s, u, &strands[k], &s->proved.sums[u * PROVE_STRANDS + k], out);
+            fputc('\n', out);
+        }
+        char text[48];
+        if (last > u) c_fprintf(out, "the same to %s\n", unit_name(s, last, text));
+        u = last;
+    }
+}
+
+static void print_assumptions(const side *s, FILE *out) {
+    const trine_parallel *p = &s->r.config.parallel;
+    const char *threads = strcmp(p->device, "cpu") || p->exact_threads ? "" : ", threads a rank";
+    c_fprintf(out,
+              "assumed: the same build, instruction set, libraries, %s%s, data and parameters at "
+              "the start\n",
+              strcmp(p->device, "cuda") ? "device" : "model of GPU", threads);
+}
+
+static void print_proof(const term_pool *pool, const side *s, FILE *out) {
+    char text[TAG_TEXT];
+    c_fprintf(out,
+              "each of %d micro-batches counts once in every gradient and in the loss, divided "
+              "once, by the "
+              "tokens of the global batch; g0 is what the first one contributes\n",
+              s->proved.numbers);
+    if (s->proved.sums) print_gradients(pool, s, out);
+    fputs("loss: ", out);
+    term_print(pool, s->proved.loss, PRINTED, out);
+    print_norm(s, text);
+    c_fprintf(out, "\nnorm: squares %s\n", text);
+    for (size_t n = 0; n < TAGS; n++) {
+        tags[n].print(s, text);
+        c_fprintf(out, "%s: %s\n", tags[n].name, text);
+    }
+}
+
+/* ---- Two configurations ---- */
+
+typedef struct {
+    const side *a, *b;
+    const term_pool *pool;
+    FILE *out; /* NULL: nothing is printed */
+    prove_verdict verdict;
+} comparison;
+
+/* Options that are another run or another model. */
+static void compare_values(comparison *c) {
+    options x = config_options(&c->a->r.config, NULL, NULL),
+            y = config_options(&c->b->r.config, NULL, NULL);
+    for (size_t n = 0; n < x.count; n++) {
+        const option *row = &x.rows[n];
+        char a[OPTION_TEXT], b[OPTION_TEXT];
+        if ((row->role != OPTION_MODEL && row->role != OPTION_NUMBERS) || !options_member(&x, row))
+            continue;
+        const char *in_a = options_text(&x, row, a), *in_b = options_text(&y, row, b);
+        if (strcmp(in_a, in_b) == 0) continue;
+        if (c->verdict != PROVE_DIFFERENT && c->out)
+            c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_DIFFERENT));
+        c->verdict = PROVE_DIFFERENT;
+        if (c->out) c_fprintf(c->out, "--%s is %s in A, %s in B\n", row->name, in_a, in_b);
+    }
+}
+
+/* Notes a difference in order; the first one is printed. */
+static bool differs(comparison *c) {
+    bool first = c->verdict == PROVE_EQUAL;
+    c->verdict = PROVE_ORDER;
+    if (!first || !c->out) return false;
+    c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_ORDER));
+    print_assumptions(c->a, c->out);
+    return true;
+}
+
+static void compare_texts(comparison *c, const char *what, const char *a, const char *b) {
+    if (strcmp(a, b) != 0 && differs(c))
+        c_fprintf(c->out, "first difference: %s\n  A: %s\n  B: %s\n", what, a, b);
+}
+
+/* Forward: the first unit, and its layer, whose function differs. */
+static void compare_functions(comparison *c) {
+    for (int u = 0; u < c->a->r.spec.units && c->verdict == PROVE_EQUAL; u++)
+        for (size_t n = 0; n < TAGS; n++) {
+            const trine_layer *row = gpt_bits_layer(&c->a->shape, u, tags[n].bits);
+            char a[TAG_TEXT], b[TAG_TEXT], what[160], unit[48];
+            if (!row) continue;
+            tags[n].print(c->a, a), tags[n].print(c->b, b);
+            snprintf(what, sizeof what, "%s of %s, forward", row->name, unit_name(c->a, u, unit));
+            compare_texts(c, what, a, b);
+        }
+}
+
+static void compare_sums(comparison *c, int unit, const prove_strand *strand, const prove_sum *a,
+                         const prove_sum *b) {
+    if ((a->sum == b->sum && a->tied == b->tied) || !differs(c)) return;
+    c_fprintf(c->out, "first difference: the gradient of %s\n  A: ", strand->name);
+    print_sum(c->pool, c->a, unit, strand, a, c->out);
+    fputs("\n  B: ", c->out);
+    print_sum(c->pool, c->b, unit, strand, b, c->out);
+    fputc('\n', c->out);
+}
+
+static const char *rows_text(const prove_strand *strand) {
+    return strand->partial ? "sums of each tp rank's rows or heads, then over tp"
+                           : "a sum over all rows";
+}
+
+static void compare_gradients(comparison *c) {
+    for (int u = 0; u < c->a->r.spec.units && c->verdict == PROVE_EQUAL; u++) {
+        prove_strand x[PROVE_STRANDS], y[PROVE_STRANDS];
+        int count = gpt_strands(&c->a->shape, u, x), other = gpt_strands(&c->b->shape, u, y);
+        for (int k = 0; k < count && k < other; k++) {
+            char what[sizeof x->name + 24];
+            snprintf(what, sizeof what, "the gradient of %s", x[k].name);
+            compare_texts(c, what, rows_text(&x[k]), rows_text(&y[k]));
+            const int at = u * PROVE_STRANDS + k;
+            compare_sums(c, u, &x[k], &c->a->proved.sums[at], &c->b->proved.sums[at]);
+        }
+    }
+}
+
+static void compare_loss(comparison *c) {
+    if (c->a->proved.loss == c->b->proved.loss || !differs(c)) return;
+    fputs("first difference: the loss\n  A: ", c->out);
+    term_print(c->pool, c->a->proved.loss, PRINTED, c->out);
+    fputs("\n  B: ", c->out);
+    term_print(c->pool, c->b->proved.loss, PRINTED, c->out);
+    fputc('\n', c->out);
+}
+
+static void compare(comparison *c) {
+    char a[TAG_TEXT], b[TAG_TEXT];
+    compare_values(c);
+    if (c->verdict == PROVE_DIFFERENT) return;
+    compare_functions(c);
+    compare_loss(c);
+    compare_gradients(c);
+    print_norm(c->a, a), print_norm(c->b, b);
+    compare_texts(c, "the squares of the gradient norm", a, b);
+    if (c->verdict != PROVE_EQUAL || !c->out) return;
+    c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_EQUAL));
+    print_assumptions(c->a, c->out);
+}
+
+/* ---- */
+
+static trine_status prove(side sides[2], const prove_side *a, const prove_side *b, term_pool *pool,
+                          prove_verdict *verdict, FILE *out) {
+    comparison c = {&sides[0], &sides[1], pool, out, PROVE_EQUAL};
+    TRY(prove_one(&sides[0], a, pool));
+    if (b) TRY(prove_one(&sides[1], b, pool));
+    if (b)
+        compare(&c);
+    else if (out)
+        c_fprintf(out, "%s\n", prove_verdict_text(PROVE_PROVED)), print_proof(pool, &sides[0], out);
+    *verdict = b ? c.verdict : PROVE_PROVED;
+    return TRINE_OK;
+}
+
+trine_status prove_configs(const prove_side *a, const prove_side *b, prove_verdict *verdict,
+                           FILE *out) {
+    term_pool pool;
+    side sides[2] = {0};
+    term_create(&pool);
+    trine_status status = prove(sides, a, b, &pool, verdict, out);
+    term_destroy(&pool);
+    for (int n = 0; n < 2; n++) {
+        proof_destroy(&sides[n].proved);
+        rehearsal_end(&sides[n].r);
+    }
+    return status;
+}

@@ -1,0 +1,28 @@
+/* A configuration without a running job: checked, with its programs and a device that knows sizes only. What
+ * --dry-run,
+ * --explain and a proof start from. */
+#ifndef TRINE_PLAN_REHEARSE_H
+#define TRINE_PLAN_REHEARSE_H
+
+#include "plan/resolve.h"
+#include "plan/steady.h"
+
+typedef struct {
+    trine_config config; /* resolved */
+    int ranks;
+    program_spec spec;
+    program *stages;
+    steady steady; /* if the plan of a long step was asked for; then no whole program is made */
+    bool is_steady;
+    device *dev;
+} rehearsal;
+
+/* PLAN: the numbers of a plan are enough. UNCHECKED: programs that the checker would refuse, too. */
+typedef enum { REHEARSE_PROGRAMS, REHEARSE_PLAN, REHEARSE_UNCHECKED } rehearse_what;
+
+/* ranks 0: those of the layout. End with rehearsal_end, on failure as well. Errors: those of trine_config_check, of
+ * resolve_vocabulary without --vocab-size, and of the programs. Not collective. */
+trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehearse_what what);
+void rehearsal_end(rehearsal *r);
+
+#endif

@@ -1,0 +1,94 @@
+/* trine-prove: what a configuration adds in which order, and whether two compute the same bits, proved from their
+ * programs before anything runs.
+ *
+ *     trine-prove --dp 4 --pp 2 --vocab-size 50257
+ *     trine-prove --model gpt2 --dp 2 --tp 2 --exact --exact-tp 4 -- --model gpt2 --dp 3 --exact --exact-tp 4
+ *
+ * The arguments are those of the trainer (train_gpt --help), without mpirun; data is read for its vocabulary only. For two
+ * configurations the first line is `equal`, `equal up to order` or `different` alone, and the exit status 0, 10 or 11.
+ * For one it is `proved`, and the status 0. Status 1: a configuration or its programs are refused; 2: no configuration. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/output.h"
+#include "base/status.h"
+#include "plan/prove_configs.h"
+
+static const char usage[] = "Usage: trine-prove [--unchecked] A... [-- B...]\n"
+                            "\n"
+                            "Prove what a step computes, from the programs of all ranks and before "
+                            "anything runs. A and B are arguments of\n"
+                            "the trainer (train_gpt --help): model, layout, batch, precision. "
+                            "--vocab-size or --model takes the place of data.\n"
+                            "\n"
+                            "One configuration: each micro-batch counts once in every gradient, is "
+                            "divided once, and every replica has the\n"
+                            "same sum; prints these sums in their order. Two: the first line says "
+                            "whether they have the same bits.\n"
+                            "\n"
+                            "  --unchecked      prove also programs that the checker refuses, "
+                            "because our passes would not make them\n"
+                            "  --help, -h       print this help and exit\n"
+                            "  --version        print the program's name and version and exit\n"
+                            "\n"
+                            "Exit status: 0 proved or equal, 10 equal up to order, 11 different, 1 "
+                            "refused, 2 no configuration\n";
+
+/* Arguments [from, to) of argv as the trainer's. */
+static trine_status read_side(int from, int to, char **argv, trine_config *config, trine_run *run,
+                              prove_side *side, char ***owned) {
+    char **own = *owned = calloc((size_t)(to - from) + 2, sizeof *own);
+    CHECK(own, TRINE_ENOMEM, "no memory for %d arguments", to - from);
+    own[0] = argv[0];
+    memcpy(own + 1, argv + from, (size_t)(to - from) * sizeof *own);
+    TRY(trine_parse(to - from + 1, own, config, run));
+    CHECK(!run->help, TRINE_EINVAL, "--help comes first; the options of A and B: train_gpt --help");
+    side->config = config;
+    return TRINE_OK;
+}
+
+static trine_status prove(int first, int argc, char **argv, bool unchecked,
+                          prove_verdict *verdict) {
+    trine_config configs[2];
+    static trine_run runs[2];
+    prove_side sides[2] = {{.unchecked = unchecked}, {.unchecked = unchecked}};
+    char **owned[2] = {NULL, NULL};
+    int split = first;
+    while (split < argc && strcmp(argv[split], "--") != 0) split++;
+    trine_status status =
+        read_side(first, split, argv, &configs[0], &runs[0], &sides[0], &owned[0]);
+    if (status == TRINE_OK && split < argc)
+        status = read_side(split + 1, argc, argv, &configs[1], &runs[1], &sides[1], &owned[1]);
+    if (status == TRINE_OK)
+        status = prove_configs(&sides[0], split < argc ? &sides[1] : NULL, verdict, stdout);
+    free(owned[0]);
+    free(owned[1]);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    static const int statuses[] = {
+        [PROVE_PROVED] = 0, [PROVE_EQUAL] = 0, [PROVE_ORDER] = 10, [PROVE_DIFFERENT] = 11};
+    prove_verdict verdict = PROVE_PROVED;
+    int first = 1;
+    bool unchecked = argc > 1 && strcmp(argv[1], "--unchecked") == 0;
+    output_limits_are_errors();
+    first += unchecked;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        fputs(usage, stdout);
+        return output_flushed(stdout) == TRINE_OK ? 0 : 1;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--version")) {
+        printf("trine-prove %s\n", TRINE_VERSION);
+        return output_flushed(stdout) == TRINE_OK ? 0 : 1;
+    }
+    if (argc <= first) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    trine_status status = prove(first, argc, argv, unchecked, &verdict);
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    (void)status_user(status);
+    trine_error_print();
+    return status == TRINE_OK ? statuses[verdict] : 1;
+}
