@@ -16,6 +16,7 @@
 
 typedef struct {
     int steps;
+    const char *fingerprint, *against;
     int flip_step, flip_rank, flip_unit, flip_bit;
     const char **arguments; /* owned */
     int count;
@@ -25,6 +26,10 @@ typedef struct {
 static const option rows[] = {
     {OPTION_HEADING("Runs")},
     {OPTION_INT("steps", settings, steps, "N", 1, 1000, 3, "steps of each run")},
+    {OPTION_STRING("fingerprint", settings, fingerprint, "FILE", NULL,
+                   "write what the layout has computed, for --against on another machine")},
+    {OPTION_STRING("against", settings, against, "FILE", NULL,
+                   "compare with a file of --fingerprint instead of one rank")},
     {OPTION_HEADING("Tests of the test")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
                 "change a bit of a parameter before this step; 0: never")},
@@ -50,6 +55,8 @@ static trine_status parse(settings *s, int argc, char **argv) {
 
 static trine_status verify(const settings *s, const trine_config *config, verify_verdict *verdict) {
     const verify_request request = {.steps = s->steps,
+                                    .fingerprint = s->fingerprint,
+                                    .against = s->against,
                                     .flip_step = s->flip_step,
                                     .flip_rank = s->flip_rank,
                                     .flip_unit = s->flip_unit,

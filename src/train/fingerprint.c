@@ -61,7 +61,8 @@ static void list_tensors(fingerprint *f, print_kind kind, const char *what, size
         print_item *item = &f->items[(*at)++];
         *item = (print_item){.kind = kind, .unit = -1, .sample = -1};
         item->count = t.parts * t.global_rows * t.global_cols;
-        c_snprintf(item->name, sizeof item->name, "%s%s", what, t.name);
+        c_snprintf(item->name, sizeof item->name, "%s%s%s", what, t.name,
+                   kind == PRINT_START ? " before the step" : "");
     }
 }
 
@@ -69,12 +70,13 @@ static trine_status list_items(fingerprint *f) {
     const size_t tensors = gpt_tensor_count(&f->t->config.model);
     const size_t each = (size_t)units_with_output(f) * (size_t)f->samples;
     size_t at = 0;
-    f->count = 2 * each + 4 * tensors;
+    f->count = 2 * each + 5 * tensors;
     f->items = calloc(f->count, sizeof *f->items);
     f->hashes = calloc(f->count, sizeof *f->hashes);
     f->squares = calloc(f->count, sizeof *f->squares);
     CHECK(f->items && f->hashes && f->squares, TRINE_ENOMEM, "no memory for %zu fingerprints",
           f->count);
+    list_tensors(f, PRINT_START, "", &at);
     f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
     f->backwards = at, list_activations(f, PRINT_BACKWARD, "the gradient of the output", &at);
     list_tensors(f, PRINT_GRADIENT, "the gradient of ", &at);
@@ -200,9 +202,15 @@ static trine_status add_range(fingerprint *f, print_kind kind, const held_unit *
     return TRINE_OK;
 }
 
+/* This rank's slice of the parameters. */
+static const void *start_of(const rank_state *h, const held_unit *u, int r) {
+    return state_param(h, u, r, state_slice(h, u, r));
+}
+
 static const void *memory_of(const rank_state *h, print_kind kind, const held_unit *u, int r) {
     const flat_part slice = state_slice(h, u, r);
     switch (kind) {
+    case PRINT_START: return start_of(h, u, r);
     case PRINT_GRADIENT: return state_grad(h, u, r, slice);
     case PRINT_PARAMETER: return state_master(h, u, r, slice);
     case PRINT_MOMENT1: return state_moment(h, u, r, 1, slice);
@@ -214,7 +222,9 @@ static const void *memory_of(const rank_state *h, print_kind kind, const held_un
 /* A tied matrix is its owner's. */
 static trine_status look_at_state(fingerprint *f, print_kind kind) {
     const rank_state *h = &f->t->held;
-    const trine_dtype type = kind == PRINT_GRADIENT ? f->t->dev->grads : TRINE_F32;
+    const trine_dtype type = kind == PRINT_GRADIENT ? f->t->dev->grads
+                             : kind == PRINT_START  ? f->t->dev->compute
+                                                    : TRINE_F32;
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < flat_ranges(&u->layout); r++) {
@@ -223,6 +233,87 @@ static trine_status look_at_state(fingerprint *f, print_kind kind) {
             if (!tied) TRY(add_range(f, kind, u, r, memory_of(h, kind, u, r), type));
         }
     }
+    return TRINE_OK;
+}
+
+/* ---- Copies ---- */
+
+/* The hash of what this rank holds of each tensor of the model, which other ranks hold, too. */
+static trine_status hash_held(fingerprint *f, uint64_t *hashes) {
+    const rank_state *h = &f->t->held;
+    const size_t element = state_param_bytes(h), first = f->tensors[PRINT_START];
+    if (spec_zero(&f->t->spec)->params == SHARD) return TRINE_OK; /* there are none */
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            const flat_range *range = state_range(u, r);
+            for (int i = 0; i < range->tensor_count && !state_borrowed(u, r); i++) {
+                const tensor t = flat_tensor(range, flat_part_of(&u->layout, r), i);
+                const flat_part part = {t.offset, tensor_real(&t)};
+                const size_t at = item_of(f, PRINT_START, t.name) - first;
+                TRY(read_to_host(f, state_param(h, u, r, part), part.count * element));
+                for (size_t e = 0; e < part.count; e++) {
+                    float x = element_of(f->t->dev->compute, f->host, e);
+                    uint32_t bits;
+                    memcpy(&bits, &x, sizeof bits);
+                    hashes[at] += mix((uint64_t)bits + mix(e + 1));
+                }
+            }
+        }
+    }
+    return TRINE_OK;
+}
+
+/* Of `ranks` copies, the one that differs from most others, or from the first; -1: they are equal. */
+static int odd_one(const uint64_t *hashes, size_t stride, int ranks) {
+    int odd = -1, least = ranks;
+    for (int a = 0; a < ranks; a++) {
+        int same = 0;
+        for (int b = 0; b < ranks; b++)
+            same += hashes[(size_t)b * stride] == hashes[(size_t)a * stride];
+        if (same < ranks && same <= least) odd = a, least = same;
+    }
+    return odd;
+}
+
+/* The first tensor that differs over dp, as one number that all ranks can compare: (tensor, odd rank, another). */
+static trine_status compare_copies(const fingerprint *f, const uint64_t *own, size_t count,
+                                   int64_t *found) {
+    trine_comm *dp = trine_mesh_group(f->t->mesh, TRINE_DP);
+    const int ranks = trine_comm_size(dp);
+    uint64_t *all = calloc((size_t)ranks * count, sizeof *all);
+    CHECK(all, TRINE_ENOMEM, "no memory for the hashes of %d ranks", ranks);
+    trine_status status = trine_all_gather(dp, all, own, (size_t)ranks * count, TRINE_I64);
+    for (size_t n = 0; n < count && status == TRINE_OK && !*found; n++) {
+        const int odd = odd_one(all + n, count, ranks);
+        if (odd < 0) continue;
+        const int other = odd ? 0 : 1;
+        *found = (int64_t)(count - n) << 40 | (int64_t)comm_world_rank(dp, odd) << 20 |
+                 (int64_t)comm_world_rank(dp, other);
+    }
+    free(all);
+    return status;
+}
+
+trine_status fingerprint_replicas(const fingerprint *given, char name[FINGERPRINT_NAME],
+                                  int ranks[2]) {
+    fingerprint *f = (fingerprint *)given; /* its buffers */
+    const size_t count = gpt_tensor_count(&f->t->config.model);
+    uint64_t *own = calloc(count, sizeof *own);
+    int64_t found = 0;
+    name[0] = '\0';
+    trine_status status =
+        own ? hash_held(f, own) : RAISE(TRINE_ENOMEM, "no memory for %zu hashes", count);
+    status = trine_world_agree(f->t->world, status);
+    if (status == TRINE_OK) status = compare_copies(f, own, count, &found);
+    free(own);
+    TRY(trine_world_agree(f->t->world, status));
+    TRY(trine_all_reduce(trine_mesh_group(f->t->mesh, TRINE_WORLD), &found, &found, 1, TRINE_I64,
+                         TRINE_MAX));
+    if (!found) return TRINE_OK;
+    ranks[0] = (int)(found >> 20 & 0xfffff), ranks[1] = (int)(found & 0xfffff);
+    const size_t at = count - (size_t)(found >> 40);
+    memcpy(name, f->items[f->tensors[PRINT_START] + at].name, FINGERPRINT_NAME);
     return TRINE_OK;
 }
 
@@ -242,7 +333,10 @@ static void clear(fingerprint *f) {
 /* The observer's: after instruction `at`. An error is kept for fingerprint_collect. */
 static void executed(void *context, const program *p, int at) {
     fingerprint *f = context;
-    if (at == 0) clear(f);
+    if (at == 0) {
+        clear(f);
+        f->status = look_at_state(f, PRINT_START);
+    }
     if (at >= p->count || p->spec->forward_only || f->status != TRINE_OK) return;
     const instr *i = &p->code[at];
     f->status = i->kind == NORM ? look_at_state(f, PRINT_GRADIENT) : look_at_activations(f, i);

@@ -18,6 +18,8 @@
 typedef struct {
     int steps;
     const trine_config *reference; /* NULL: the same on one rank */
+    const char *against;     /* a fingerprint file in its place; NULL: none */
+    const char *fingerprint; /* write what the layout has computed; NULL: no */
     /* For tests: before step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
      * `flip_unit`; step 0: nobody does. */
     int flip_step, flip_rank, flip_unit, flip_bit;
