@@ -165,10 +165,10 @@ static trine_status look_at_activations(fingerprint *f, const instr *i) {
 /* The item of a kind for a tensor of this rank, by its name. */
 static size_t item_of(const fingerprint *f, print_kind kind, const char *name) {
     const size_t count = gpt_tensor_count(&f->t->config.model), at = f->tensors[PRINT_PARAMETER];
-    for (size_t n = 0; n < count; n++)
-        if (strcmp(f->items[at + n].name, name) == 0) return f->tensors[kind] + n;
-    ASSERT(!"a tensor is not in the list");
-    return 0;
+    size_t n = 0;
+    while (n < count && strcmp(f->items[at + n].name, name) != 0) n++;
+    ASSERT(n < count); /* every tensor is in the list */
+    return f->tensors[kind] + n;
 }
 
 /* The place of element n of this rank's tensor in the unsharded one; false: it is padding. */

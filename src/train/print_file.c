@@ -52,7 +52,7 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
     whole_file *file = NULL;
     char *run = print_options(config);
     trine_status status = run ? whole_file_begin(&file, "--fingerprint", path)
-                                  : RAISE(TRINE_ENOMEM, "no memory for the options");
+                              : RAISE(TRINE_ENOMEM, "no memory for the options");
     if (status == TRINE_OK) {
         FILE *out = whole_file_stream(file);
         fprintf(out,
