@@ -15,8 +15,8 @@ struct fingerprint {
     trine_status status; /* of the observer */
     print_item *items;
     size_t count;
-    size_t outputs, backwards, tensors[PRINT_KINDS]; /* the first item of each */
-    int samples;                                     /* of a step */
+    size_t outputs, backwards, numbers, tensors[PRINT_KINDS]; /* the first item of each */
+    int samples;                                              /* of a step */
     int wanted;
     float *values;
     int64_t *ranks;
@@ -70,7 +70,7 @@ static trine_status list_items(fingerprint *f) {
     const size_t tensors = gpt_tensor_count(&f->t->config.model);
     const size_t each = (size_t)units_with_output(f) * (size_t)f->samples;
     size_t at = 0;
-    f->count = 2 * each + 5 * tensors;
+    f->count = 2 * each + 5 * tensors + 2;
     f->items = calloc(f->count, sizeof *f->items);
     f->hashes = calloc(f->count, sizeof *f->hashes);
     f->squares = calloc(f->count, sizeof *f->squares);
@@ -79,6 +79,11 @@ static trine_status list_items(fingerprint *f) {
     list_tensors(f, PRINT_START, "", &at);
     f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
     f->backwards = at, list_activations(f, PRINT_BACKWARD, "the gradient of the output", &at);
+    f->numbers = at;
+    f->items[at++] = (print_item){
+        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the loss", .count = 1};
+    f->items[at++] = (print_item){
+        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the gradient norm", .count = 1};
     list_tensors(f, PRINT_GRADIENT, "the gradient of ", &at);
     list_tensors(f, PRINT_PARAMETER, "", &at);
     list_tensors(f, PRINT_MOMENT1, "the first moment of ", &at);
@@ -387,11 +392,22 @@ static trine_status add_ranks(fingerprint *f) {
     return trine_all_reduce(world, f->ranks, f->ranks, count, TRINE_I64, TRINE_SUM);
 }
 
-trine_status fingerprint_collect(fingerprint *f) {
+/* On the first rank, which has the same numbers as all. */
+static void add_number(fingerprint *f, size_t item, double x) {
+    print_item *p = &f->items[item];
+    uint64_t bits;
+    if (trine_world_rank(f->t->world) != 0) return;
+    memcpy(&bits, &x, sizeof bits);
+    p->hash = mix(bits + 1), p->squares = x * x, p->samples[0] = (float)x;
+    if ((int)item == f->wanted) f->values[0] = (float)x, f->ranks[0] = 1;
+}
+
+trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics) {
     static const print_kind kinds[] = {PRINT_PARAMETER, PRINT_MOMENT1, PRINT_MOMENT2};
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds && f->status == TRINE_OK; n++)
         f->status = look_at_state(f, kinds[n]);
     TRY(trine_world_agree(f->t->world, f->status));
+    add_number(f, f->numbers, metrics->loss), add_number(f, f->numbers + 1, metrics->grad_norm);
     return add_ranks(f);
 }
 

@@ -7,7 +7,7 @@
  *     fingerprint *f;
  *     TRY(fingerprint_create(&f, trainer));
  *     TRY(trine_trainer_step(trainer, &metrics));
- *     TRY(fingerprint_collect(f));
+ *     TRY(fingerprint_collect(f, &metrics));
  *
  * The hash of an element is a function of its bits and its place, and the sum of them modulo 2^64: it is the same in
  * any order, and an exchange of two elements changes it. Cost: one pass over what is looked at, on the host, of each
@@ -25,6 +25,7 @@ typedef enum {
     PRINT_START,     /* a parameter before the step, in the compute type */
     PRINT_OUTPUT,    /* of a unit, for a sample */
     PRINT_BACKWARD,  /* the gradient of that */
+    PRINT_NUMBER,    /* the loss, the gradient norm: a double, of which samples[0] is the rounding */
     PRINT_GRADIENT,  /* of a tensor, summed over everything */
     PRINT_PARAMETER, /* of a tensor after the update: its fp32 master */
     PRINT_MOMENT1,
@@ -50,7 +51,7 @@ void fingerprint_destroy(fingerprint **f);
 
 /* After a step: the items of it, the same on every rank. Valid until the next step. Errors: those of what was looked
  * at. Collective over: world. */
-trine_status fingerprint_collect(fingerprint *f);
+trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics);
 const print_item *fingerprint_items(const fingerprint *f, size_t *count);
 
 /* Before a step: whether the ranks that hold copies of a parameter have the same bits. *name: the first tensor that

@@ -86,7 +86,7 @@ static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *p
         TRY(look_at_copies(f, step, out));
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
         TRY(trine_trainer_step(t, &metrics));
-        TRY(fingerprint_collect(f));
+        TRY(fingerprint_collect(f, &metrics));
         if (trine_world_rank(t->world) != 0) continue;
         TRY(keep(out, f, step, plan->steps));
         if (wanted) TRY(keep_values(out, f, plan->want_item));
