@@ -3,6 +3,7 @@
 # list names, and expects its case to fail. Prints a line for each fault with the case that caught it, and
 # exits 1 unless all were caught. Usage: tools/mutants.sh BUILD [NAME...]
 # J=4: so many faults beside each other (default: one a core, at most 8), each in a copy of the tree of its own.
+# AGAINST="FOLDER/NAME RANKS CASE": this case in place of the list's.
 # TEXTS=1: only check that each text to find is in its file.
 # MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
 # then the cheapest, until three tests have failed or five minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
@@ -68,6 +69,7 @@ read_list() {
 
 # field NAME FIELD
 field() {
+    [ "$2" != test ] || [ -z "${AGAINST:-}" ] || { echo "$AGAINST" && return; }
     cat "$work/list/$1/$2" || fail "mutant $1: no field \"$2\""
 }
 

@@ -6,33 +6,52 @@
  *
  * The arguments are those of the trainer (train_gpt --help), without mpirun; data is read for its vocabulary only. For two
  * configurations the first line is `equal`, `equal up to order` or `different` alone, and the exit status 0, 10 or 11.
- * For one it is `proved`, and the status 0. Status 1: a configuration or its programs are refused; 2: no configuration. */
+ * For one it is `proved`, and the status 0. Status 1: a configuration or its programs are refused. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
 #include "plan/prove_configs.h"
 
-static const char usage[] = "Usage: trine-prove [--unchecked] A... [-- B...]\n"
-                            "\n"
-                            "Prove what a step computes, from the programs of all ranks and before "
-                            "anything runs. A and B are arguments of\n"
-                            "the trainer (train_gpt --help): model, layout, batch, precision. "
-                            "--vocab-size or --model takes the place of data.\n"
-                            "\n"
-                            "One configuration: each micro-batch counts once in every gradient, is "
-                            "divided once, and every replica has the\n"
-                            "same sum; prints these sums in their order. Two: the first line says "
-                            "whether they have the same bits.\n"
-                            "\n"
-                            "  --unchecked      prove also programs that the checker refuses, "
-                            "because our passes would not make them\n"
-                            "  --help, -h       print this help and exit\n"
-                            "  --version        print the program's name and version and exit\n"
-                            "\n"
-                            "Exit status: 0 proved or equal, 10 equal up to order, 11 different, 1 "
-                            "refused, 2 no configuration\n";
+typedef struct {
+    bool unchecked, help;
+} settings;
+
+static const option rows[] = {
+    {OPTION_FLAG("unchecked", settings, unchecked,
+                 "prove also programs that the checker refuses; stands before A")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
+
+/* The arguments before A, which are this program's own, and their number. */
+static int count_own(int argc, char **argv) {
+    static const char *const names[] = {"--unchecked", "--help", "-h", "--version", "--help=man"};
+    int count = 1;
+    for (bool own = true; count < argc && own; count += own) {
+        own = false;
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+            own = own || !strcmp(argv[count], names[n]);
+    }
+    return count;
+}
+
+static trine_status read_own(settings *s, int argc, char **argv) {
+    const options o = {
+        .program = "trine-prove",
+        .usage = "[options] A... [-- B...]",
+        .about = "Prove what a training step computes, from the programs of all ranks and before "
+                 "anything runs. A and B are arguments of the trainer (train_gpt --help): model, "
+                 "layout, batch, precision. Of one configuration: each micro-batch counts once in "
+                 "every gradient, and the order of the sums. Of two: the first line is \"equal\", "
+                 "\"equal up to order\" or \"different\". Exit status: 0 proved or equal, 10 equal "
+                 "up to order, 11 different, 1 refused.",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+        .at = {s}};
+    return options_read(&o, argc, argv);
+}
 
 /* Arguments [from, to) of argv as the trainer's. */
 static trine_status read_side(int from, int to, char **argv, trine_config *config, trine_run *run,
@@ -54,6 +73,7 @@ static trine_status prove(int first, int argc, char **argv, bool unchecked,
     prove_side sides[2] = {{.unchecked = unchecked}, {.unchecked = unchecked}};
     char **owned[2] = {NULL, NULL};
     int split = first;
+    CHECK(first < argc, TRINE_EINVAL, "no configuration (see --help)");
     while (split < argc && strcmp(argv[split], "--") != 0) split++;
     trine_status status =
         read_side(first, split, argv, &configs[0], &runs[0], &sides[0], &owned[0]);
@@ -70,23 +90,11 @@ int main(int argc, char **argv) {
     static const int statuses[] = {
         [PROVE_PROVED] = 0, [PROVE_EQUAL] = 0, [PROVE_ORDER] = 10, [PROVE_DIFFERENT] = 11};
     prove_verdict verdict = PROVE_PROVED;
-    int first = 1;
-    bool unchecked = argc > 1 && strcmp(argv[1], "--unchecked") == 0;
+    settings s = {.help = false};
+    const int first = count_own(argc, argv);
     output_limits_are_errors();
-    first += unchecked;
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        fputs(usage, stdout);
-        return output_flushed(stdout) == TRINE_OK ? 0 : 1;
-    }
-    if (argc > 1 && !strcmp(argv[1], "--version")) {
-        printf("trine-prove %s\n", TRINE_VERSION);
-        return output_flushed(stdout) == TRINE_OK ? 0 : 1;
-    }
-    if (argc <= first) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    trine_status status = prove(first, argc, argv, unchecked, &verdict);
+    trine_status status = read_own(&s, first, argv);
+    if (status == TRINE_OK && !s.help) status = prove(first, argc, argv, s.unchecked, &verdict);
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();

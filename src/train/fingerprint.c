@@ -1,0 +1,497 @@
+#include "train/fingerprint.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/half.h"
+#include "base/status.h"
+#include "comm/api/comm.h"
+
+struct fingerprint {
+    trine_trainer *t;
+    exec_observer observer;
+    trine_status status; /* of the observer */
+    print_item *items;
+    size_t count;
+    size_t outputs, backwards, numbers, tensors[PRINT_KINDS]; /* the first item of each */
+    int samples;                                              /* of a step */
+    int wanted;
+    float *values;
+    int64_t *ranks;
+    void *host; /* what is read from the device */
+    size_t host_bytes;
+    uint64_t *hashes; /* of all items, for their sums */
+    double *squares;
+};
+
+/* ---- The list of items ---- */
+
+static int units_with_output(const fingerprint *f) {
+    return f->t->spec.units - 1;
+}
+
+static const char *unit_text(const program_spec *s, int unit, char text[48]) {
+    unit_facts u = spec_unit(s, unit);
+    if (u.number < 0)
+        snprintf(text, 48, "%s", u.name);
+    else
+        snprintf(text, 48, "%s %d", u.name, u.number);
+    return text;
+}
+
+static void list_activations(fingerprint *f, print_kind kind, const char *what, size_t *at) {
+    const gpt_shape *s = &f->t->shape;
+    char unit[48];
+    for (int u = 0; u < units_with_output(f); u++)
+        for (int n = 0; n < f->samples; n++) {
+            print_item *item = &f->items[(*at)++];
+            *item = (print_item){.kind = kind, .unit = u, .sample = n, .count = s->T * s->C};
+            c_snprintf(item->name, sizeof item->name, "%s of %s, sample %d", what,
+                       unit_text(&f->t->spec, u, unit), n);
+        }
+}
+
+static void list_tensors(fingerprint *f, print_kind kind, const char *what, size_t *at) {
+    const size_t count = gpt_tensor_count(&f->t->config.model);
+    f->tensors[kind] = *at;
+    for (size_t n = 0; n < count; n++) {
+        tensor t = gpt_tensor(&f->t->config.model, n);
+        print_item *item = &f->items[(*at)++];
+        *item = (print_item){.kind = kind, .unit = -1, .sample = -1};
+        item->count = t.parts * t.global_rows * t.global_cols;
+        c_snprintf(item->name, sizeof item->name, "%s%s%s", what, t.name,
+                   kind == PRINT_START ? " before the step" : "");
+    }
+}
+
+static trine_status list_items(fingerprint *f) {
+    const size_t tensors = gpt_tensor_count(&f->t->config.model);
+    const size_t each = (size_t)units_with_output(f) * (size_t)f->samples;
+    size_t at = 0;
+    f->count = 2 * each + 5 * tensors + 2;
+    f->items = calloc(f->count, sizeof *f->items);
+    f->hashes = calloc(f->count, sizeof *f->hashes);
+    f->squares = calloc(f->count, sizeof *f->squares);
+    CHECK(f->items && f->hashes && f->squares, TRINE_ENOMEM, "no memory for %zu fingerprints",
+          f->count);
+    list_tensors(f, PRINT_START, "", &at);
+    f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
+    f->backwards = at, list_activations(f, PRINT_BACKWARD, "the gradient of the output", &at);
+    f->numbers = at;
+    f->items[at++] = (print_item){
+        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the loss", .count = 1};
+    f->items[at++] = (print_item){
+        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the gradient norm", .count = 1};
+    list_tensors(f, PRINT_GRADIENT, "the gradient of ", &at);
+    list_tensors(f, PRINT_PARAMETER, "", &at);
+    list_tensors(f, PRINT_MOMENT1, "the first moment of ", &at);
+    list_tensors(f, PRINT_MOMENT2, "the second moment of ", &at);
+    ASSERT(at == f->count);
+    return TRINE_OK;
+}
+
+/* ---- Elements ---- */
+
+/* The finalizer of MurmurHash3 (Appleby, public domain). */
+static uint64_t mix(uint64_t x) {
+    x ^= x >> 33, x *= 0xff51afd7ed558ccdu;
+    x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53u;
+    return x ^ x >> 33;
+}
+
+/* Element `place` of the unsharded item. */
+static void add_element(fingerprint *f, size_t item, uint64_t place, float x) {
+    print_item *p = &f->items[item];
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    p->hash += mix((uint64_t)bits + mix(place + 1));
+    p->squares += (double)x * (double)x;
+    const uint64_t step = p->count > FINGERPRINT_SAMPLES ? p->count / FINGERPRINT_SAMPLES : 1;
+    if (place % step == 0 && place / step < FINGERPRINT_SAMPLES) p->samples[place / step] = x;
+    if ((int)item != f->wanted) return;
+    f->values[place] = x;
+    f->ranks[place] = trine_world_rank(f->t->world) + 1;
+}
+
+static float element_of(trine_dtype type, const void *at, size_t n) {
+    if (type == TRINE_BF16) return bf16_load(((const uint16_t *)at)[n]);
+    if (type == TRINE_F16) return f16_load(((const uint16_t *)at)[n]);
+    return ((const float *)at)[n];
+}
+
+/* Device memory as host memory, until the next call. */
+static trine_status read_to_host(fingerprint *f, const void *from, size_t bytes) {
+    if (bytes > f->host_bytes) {
+        void *larger = realloc(f->host, bytes);
+        CHECK(larger, TRINE_ENOMEM, "no memory to look at %zu bytes", bytes);
+        f->host = larger, f->host_bytes = bytes;
+    }
+    return device_read(f->t->dev, f->host, from, bytes);
+}
+
+/* ---- Activations ---- */
+
+/* (R, C) of a micro-batch. Without sequence parallelism all tp ranks have all rows, and the first counts. */
+static trine_status add_rows(fingerprint *f, size_t first, int unit, int micro, const void *rows) {
+    const trine_trainer *t = f->t;
+    const gpt_shape *s = &t->shape;
+    const tp_rows own = gpt_rows(s);
+    const trine_coord at = trine_mesh_coord(t->mesh);
+    if (!gpt_splits_rows(s) && at.tp) return TRINE_OK;
+    const int dp = t->config.parallel.layout.dp;
+    const uint64_t sample = spec_sample(&t->spec, dp, at.dp, micro, s->B);
+    TRY(read_to_host(f, rows, own.count * s->C * trine_dtype_bytes(t->dev->compute)));
+    for (size_t r = 0; r < own.count; r++) {
+        const size_t row = own.first + r, b = row / s->T;
+        const size_t item = first + (size_t)unit * (size_t)f->samples + (size_t)sample + b;
+        for (size_t c = 0; c < s->C; c++)
+            add_element(f, item, (row % s->T) * s->C + c,
+                        element_of(t->dev->compute, f->host, r * s->C + c));
+    }
+    return TRINE_OK;
+}
+
+static trine_status look_at_activations(fingerprint *f, const instr *i) {
+    const rank_state *h = &f->t->held;
+    if (i->kind == FORWARD && i->unit < units_with_output(f)) {
+        const held_slot *slot = &h->slots[i->slot];
+        return add_rows(f, f->outputs, i->unit, i->micro, slot->outputs[h->index[i->unit]]);
+    }
+    bool back = i->kind == BACKWARD || i->kind == BACKWARD_INPUT;
+    if (back && i->unit > 0)
+        return add_rows(f, f->backwards, i->unit - 1, i->micro, h->streams[i->stream]);
+    return TRINE_OK;
+}
+
+/* ---- Tensors ---- */
+
+/* The item of a kind for a tensor of this rank, by its name. */
+static size_t item_of(const fingerprint *f, print_kind kind, const char *name) {
+    const size_t count = gpt_tensor_count(&f->t->config.model), at = f->tensors[PRINT_PARAMETER];
+    size_t n = 0;
+    while (n < count && strcmp(f->items[at + n].name, name) != 0) n++;
+    ASSERT(n < count); /* every tensor is in the list */
+    return f->tensors[kind] + n;
+}
+
+/* The place of element n of this rank's tensor in the unsharded one; false: it is padding. */
+static bool place_of(const tensor *t, size_t n, uint64_t *place) {
+    const size_t each = t->rows * t->cols, part = n / each, row = n % each / t->cols,
+                 col = n % t->cols;
+    if (t->first_row + row >= t->global_rows) return false;
+    *place = (part * t->global_rows + t->first_row + row) * t->global_cols + t->first_col + col;
+    return true;
+}
+
+/* The elements of a range that this rank counts, which start at `at`. */
+static trine_status add_range(fingerprint *f, print_kind kind, const held_unit *u, int r,
+                              const void *at, trine_dtype type) {
+    const rank_state *h = &f->t->held;
+    const flat_range *range = state_range(u, r);
+    const flat_part slice = state_slice(h, u, r);
+    const bool first = state_first_replica(h, range);
+    for (int n = 0; n < range->tensor_count && first; n++) {
+        const tensor t = flat_tensor(range, flat_part_of(&u->layout, r), n);
+        size_t from, to;
+        if (t.copy || !flat_overlap(&t, slice.begin, slice.count, &from, &to)) continue;
+        const size_t item = item_of(f, kind, t.name), bytes = trine_dtype_bytes(type);
+        TRY(read_to_host(f, (const char *)at + (from - slice.begin) * bytes, (to - from) * bytes));
+        for (size_t e = from; e < to; e++) {
+            uint64_t place;
+            if (place_of(&t, e - t.offset, &place))
+                add_element(f, item, place, element_of(type, f->host, e - from));
+        }
+    }
+    return TRINE_OK;
+}
+
+/* This rank's slice of the parameters. */
+static const void *start_of(const rank_state *h, const held_unit *u, int r) {
+    return state_param(h, u, r, state_slice(h, u, r));
+}
+
+static const void *memory_of(const rank_state *h, print_kind kind, const held_unit *u, int r) {
+    const flat_part slice = state_slice(h, u, r);
+    switch (kind) {
+    case PRINT_START: return start_of(h, u, r);
+    case PRINT_GRADIENT: return state_grad(h, u, r, slice);
+    case PRINT_PARAMETER: return state_master(h, u, r, slice);
+    case PRINT_MOMENT1: return state_moment(h, u, r, 1, slice);
+    case PRINT_MOMENT2: return state_moment(h, u, r, 2, slice);
+    default: return NULL;
+    }
+}
+
+/* A tied matrix is its owner's. */
+static trine_status look_at_state(fingerprint *f, print_kind kind) {
+    const rank_state *h = &f->t->held;
+    const trine_dtype type = kind == PRINT_GRADIENT ? f->t->dev->grads
+                             : kind == PRINT_START  ? f->t->dev->compute
+                                                    : TRINE_F32;
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            bool tied =
+                flat_kind(&u->layout, r) == 0 && spec_owner(&f->t->spec, u->unit) != u->unit;
+            if (!tied) TRY(add_range(f, kind, u, r, memory_of(h, kind, u, r), type));
+        }
+    }
+    return TRINE_OK;
+}
+
+/* ---- Copies ---- */
+
+/* The hash of what this rank holds of each tensor of the model, which other ranks hold, too. */
+static trine_status hash_held(fingerprint *f, uint64_t *hashes) {
+    const rank_state *h = &f->t->held;
+    const size_t element = state_param_bytes(h), first = f->tensors[PRINT_START];
+    if (spec_zero(&f->t->spec)->params == SHARD) return TRINE_OK; /* there are none */
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            const flat_range *range = state_range(u, r);
+            for (int i = 0; i < range->tensor_count && !state_borrowed(u, r); i++) {
+                const tensor t = flat_tensor(range, flat_part_of(&u->layout, r), i);
+                const flat_part part = {t.offset, tensor_real(&t)};
+                const size_t at = item_of(f, PRINT_START, t.name) - first;
+                TRY(read_to_host(f, state_param(h, u, r, part), part.count * element));
+                for (size_t e = 0; e < part.count; e++) {
+                    float x = element_of(f->t->dev->compute, f->host, e);
+                    uint32_t bits;
+                    memcpy(&bits, &x, sizeof bits);
+                    hashes[at] += mix((uint64_t)bits + mix(e + 1));
+                }
+            }
+        }
+    }
+    return TRINE_OK;
+}
+
+/* Of `ranks` copies, the one that differs from most others, or from the first; -1: they are equal. */
+static int odd_one(const uint64_t *hashes, size_t stride, int ranks) {
+    int odd = -1, least = ranks;
+    for (int a = 0; a < ranks; a++) {
+        int same = 0;
+        for (int b = 0; b < ranks; b++)
+            same += hashes[(size_t)b * stride] == hashes[(size_t)a * stride];
+        if (same < ranks && same <= least) odd = a, least = same;
+    }
+    return odd;
+}
+
+/* The first tensor that differs over dp, as one number that all ranks can compare: (tensor, odd rank, another). */
+static trine_status compare_copies(const fingerprint *f, const uint64_t *own, size_t count,
+                                   int64_t *found) {
+    trine_comm *dp = trine_mesh_group(f->t->mesh, TRINE_DP);
+    const int ranks = trine_comm_size(dp);
+    uint64_t *all = calloc((size_t)ranks * count, sizeof *all);
+    CHECK(all, TRINE_ENOMEM, "no memory for the hashes of %d ranks", ranks);
+    trine_status status = trine_all_gather(dp, all, own, (size_t)ranks * count, TRINE_I64);
+    for (size_t n = 0; n < count && status == TRINE_OK && !*found; n++) {
+        const int odd = odd_one(all + n, count, ranks);
+        if (odd < 0) continue;
+        const int other = odd ? 0 : 1;
+        *found = (int64_t)(count - n) << 40 | (int64_t)comm_world_rank(dp, odd) << 20 |
+                 (int64_t)comm_world_rank(dp, other);
+    }
+    free(all);
+    return status;
+}
+
+trine_status fingerprint_replicas(const fingerprint *given, char name[FINGERPRINT_NAME],
+                                  int ranks[2]) {
+    fingerprint *f = (fingerprint *)given; /* its buffers */
+    const size_t count = gpt_tensor_count(&f->t->config.model);
+    uint64_t *own = calloc(count, sizeof *own);
+    int64_t found = 0;
+    name[0] = '\0';
+    trine_status status =
+        own ? hash_held(f, own) : RAISE(TRINE_ENOMEM, "no memory for %zu hashes", count);
+    status = trine_world_agree(f->t->world, status);
+    if (status == TRINE_OK) status = compare_copies(f, own, count, &found);
+    free(own);
+    TRY(trine_world_agree(f->t->world, status));
+    TRY(trine_all_reduce(trine_mesh_group(f->t->mesh, TRINE_WORLD), &found, &found, 1, TRINE_I64,
+                         TRINE_MAX));
+    if (!found) return TRINE_OK;
+    ranks[0] = (int)(found >> 20 & 0xfffff), ranks[1] = (int)(found & 0xfffff);
+    const size_t at = count - (size_t)(found >> 40);
+    memcpy(name, f->items[f->tensors[PRINT_START] + at].name, FINGERPRINT_NAME);
+    return TRINE_OK;
+}
+
+/* ---- Steps ---- */
+
+static void clear(fingerprint *f) {
+    for (size_t n = 0; n < f->count; n++) {
+        print_item *p = &f->items[n];
+        p->hash = 0, p->squares = 0;
+        memset(p->samples, 0, sizeof p->samples);
+    }
+    if (f->wanted < 0) return;
+    memset(f->values, 0, f->items[f->wanted].count * sizeof *f->values);
+    memset(f->ranks, 0, f->items[f->wanted].count * sizeof *f->ranks);
+}
+
+/* The observer's: after instruction `at`. An error is kept for fingerprint_collect. */
+static void executed(void *context, const program *p, int at) {
+    fingerprint *f = context;
+    if (at == 0) {
+        clear(f);
+        f->status = look_at_state(f, PRINT_START);
+    }
+    if (at >= p->count || p->spec->forward_only || f->status != TRINE_OK) return;
+    const instr *i = &p->code[at];
+    f->status = i->kind == NORM ? look_at_state(f, PRINT_GRADIENT) : look_at_activations(f, i);
+}
+
+trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer) {
+    fingerprint *f = *out = calloc(1, sizeof *f);
+    CHECK(f, TRINE_ENOMEM, "no memory for fingerprints");
+    f->t = trainer;
+    f->wanted = -1;
+    f->samples = trainer->config.global_batch_size;
+    f->observer = (exec_observer){.context = f, .on = {[EXEC_EXECUTED] = executed}};
+    trine_status status = list_items(f);
+    if (status != TRINE_OK) {
+        f->t = NULL;
+        fingerprint_destroy(out);
+        return status;
+    }
+    exec_attach(&trainer->interpreter, &f->observer);
+    return TRINE_OK;
+}
+
+void fingerprint_destroy(fingerprint **out) {
+    fingerprint *f = *out;
+    if (!f) return;
+    if (f->t) exec_detach(&f->t->interpreter, &f->observer);
+    void *all[] = {f->items, f->hashes, f->squares, f->host, f->values, f->ranks};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++) free(all[n]);
+    free(f);
+    *out = NULL;
+}
+
+/* The sums over all ranks. A sampled element is on one rank, so that adding zeros changes no bit. */
+static trine_status add_ranks(fingerprint *f) {
+    trine_comm *world = trine_mesh_group(f->t->mesh, TRINE_WORLD);
+    for (size_t n = 0; n < f->count; n++)
+        f->hashes[n] = f->items[n].hash, f->squares[n] = f->items[n].squares;
+    TRY(trine_all_reduce(world, f->hashes, f->hashes, f->count, TRINE_I64, TRINE_SUM));
+    TRY(trine_all_reduce(world, f->squares, f->squares, f->count, TRINE_F64, TRINE_SUM));
+    for (size_t n = 0; n < f->count; n++) {
+        f->items[n].hash = f->hashes[n], f->items[n].squares = f->squares[n];
+        TRY(trine_all_reduce(world, f->items[n].samples, f->items[n].samples, FINGERPRINT_SAMPLES,
+                             TRINE_F32, TRINE_SUM));
+    }
+    if (f->wanted < 0) return TRINE_OK;
+    const size_t count = f->items[f->wanted].count;
+    TRY(trine_all_reduce(world, f->values, f->values, count, TRINE_F32, TRINE_SUM));
+    return trine_all_reduce(world, f->ranks, f->ranks, count, TRINE_I64, TRINE_SUM);
+}
+
+/* On the first rank, which has the same numbers as all. */
+static void add_number(fingerprint *f, size_t item, double x) {
+    print_item *p = &f->items[item];
+    uint64_t bits;
+    if (trine_world_rank(f->t->world) != 0) return;
+    memcpy(&bits, &x, sizeof bits);
+    p->hash = mix(bits + 1), p->squares = x * x, p->samples[0] = (float)x;
+    if ((int)item == f->wanted) f->values[0] = (float)x, f->ranks[0] = 1;
+}
+
+trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics) {
+    static const print_kind kinds[] = {PRINT_PARAMETER, PRINT_MOMENT1, PRINT_MOMENT2};
+    for (size_t n = 0; n < sizeof kinds / sizeof *kinds && f->status == TRINE_OK; n++)
+        f->status = look_at_state(f, kinds[n]);
+    TRY(trine_world_agree(f->t->world, f->status));
+    add_number(f, f->numbers, metrics->loss), add_number(f, f->numbers + 1, metrics->grad_norm);
+    return add_ranks(f);
+}
+
+const print_item *fingerprint_items(const fingerprint *f, size_t *count) {
+    *count = f->count;
+    return f->items;
+}
+
+trine_status fingerprint_want(fingerprint *f, int wanted) {
+    free(f->values), free(f->ranks);
+    f->values = NULL, f->ranks = NULL;
+    f->wanted = wanted;
+    if (wanted < 0) return TRINE_OK;
+    f->values = calloc(f->items[wanted].count, sizeof *f->values);
+    f->ranks = calloc(f->items[wanted].count, sizeof *f->ranks);
+    CHECK(f->values && f->ranks, TRINE_ENOMEM, "no memory for the elements of %s",
+          f->items[wanted].name);
+    return TRINE_OK;
+}
+
+void fingerprint_values(const fingerprint *f, const float **values, const int64_t **ranks) {
+    *values = f->values, *ranks = f->ranks;
+}
+
+/* ---- Changes, for comparisons and tests ---- */
+
+/* The least relative change of a parameter that the compute type keeps. */
+static double unit_of(trine_dtype type) {
+    return type == TRINE_BF16 ? 0x1p-8 : type == TRINE_F16 ? 0x1p-11 : 0x1p-23;
+}
+
+static uint16_t half_of(trine_dtype type, float x) {
+    return type == TRINE_BF16 ? bf16_store(x) : f16_store(x);
+}
+
+/* Elements [from, to) of a range: the master, and the parameters that are its rounding. */
+static trine_status nudge_elements(trine_trainer *t, const held_unit *u, int r, size_t from,
+                                   size_t to, uint64_t seed) {
+    const rank_state *h = &t->held;
+    const flat_part part = {from, to - from};
+    const trine_dtype type = t->dev->compute;
+    float *x = malloc(part.count * sizeof *x);
+    uint16_t *half = malloc(part.count * sizeof *half);
+    trine_status status = TRINE_OK;
+    if (!x || !half) status = RAISE(TRINE_ENOMEM, "no memory for %zu parameters", part.count);
+    if (status == TRINE_OK)
+        status = device_read(t->dev, x, state_master(h, u, r, part), part.count * sizeof *x);
+    for (size_t n = 0; n < part.count && status == TRINE_OK; n++) {
+        const bool up = mix(seed ^ mix((uint64_t)u->unit << 40 ^ (uint64_t)(from + n))) & 1;
+        x[n] += (float)((up ? 1 : -1) * unit_of(type) * (double)x[n]);
+        half[n] = half_of(type, x[n]);
+    }
+    if (status == TRINE_OK)
+        status = device_write(t->dev, state_master(h, u, r, part), x, part.count * sizeof *x);
+    if (status == TRINE_OK && state_has_master(h))
+        status = device_write(t->dev, state_param(h, u, r, part), half, part.count * sizeof *half);
+    free(x), free(half);
+    return status;
+}
+
+trine_status fingerprint_nudge(trine_trainer *t, uint64_t seed) {
+    const rank_state *h = &t->held;
+    CHECK(axes_size(t->config.parallel.layout, ALL_AXES) == 1, TRINE_EINVAL,
+          "parameters are nudged on one rank");
+    for (int n = 0; n < h->count; n++)
+        for (int r = 0; r < flat_ranges(&h->units[n].layout); r++) {
+            const held_unit *u = &h->units[n];
+            const flat_range *range = state_range(u, r);
+            for (int i = 0; i < range->tensor_count && !state_borrowed(u, r); i++) {
+                const tensor one = flat_tensor(range, flat_part_of(&u->layout, r), i);
+                TRY(nudge_elements(t, u, r, one.offset, one.offset + tensor_real(&one), seed));
+            }
+        }
+    return TRINE_OK;
+}
+
+trine_status fingerprint_flip(trine_trainer *t, int unit, size_t element, int bit) {
+    const rank_state *h = &t->held;
+    if (!spec_holds(&t->spec, trine_mesh_coord(t->mesh).pp, unit)) return TRINE_OK;
+    const held_unit *u = state_unit(h, unit);
+    const size_t bytes = state_param_bytes(h);
+    char *at = state_param(h, u, 0, (flat_part){state_owned(h, u, 0).begin + element, 1});
+    uint32_t x = 0;
+    TRY(device_read(t->dev, &x, at, bytes));
+    x ^= (uint32_t)1 << bit;
+    return device_write(t->dev, at, &x, bytes);
+}

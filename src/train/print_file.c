@@ -1,0 +1,180 @@
+#include "train/print_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/input.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/whole_file.h"
+#include "config/config.h"
+
+#define FORMAT     "trine-fingerprint 1"
+#define MOST_BYTES ((uint64_t)1 << 30)
+
+char *print_options(const trine_config *config) {
+    const options o = config_options(config, NULL, NULL);
+    size_t room = 64 * o.count, used = 0;
+    char *all = calloc(1, room + OPTION_TEXT);
+    for (size_t n = 0; n < o.count && all; n++) {
+        const option *row = &o.rows[n];
+        char text[OPTION_TEXT];
+        if ((row->role != OPTION_MODEL && row->role != OPTION_NUMBERS) || !options_member(&o, row))
+            continue;
+        if (!strcmp(row->name, "train-iters")) continue;
+        int more = c_snprintf(all + used, room - used, "%s%s %s", used ? ", " : "", row->name,
+                              options_text(&o, row, text));
+        used += (size_t)more < room - used ? (size_t)more : 0;
+    }
+    return all;
+}
+
+/* ---- Writing ---- */
+
+static void write_item(FILE *out, int step, const print_item *p) {
+    char number[JSON_NUMBER];
+    fprintf(out,
+            "{\"step\":%d,\"item\":\"%s\",\"count\":%" PRIu64 ",\"hash\":\"%016" PRIx64
+            "\",\"norm\":%s",
+            step, p->name, p->count, p->hash, json_number(number, sqrt(p->squares)));
+    fputs(",\"samples\":[", out);
+    for (int n = 0; n < FINGERPRINT_SAMPLES && (uint64_t)n < p->count; n++)
+        fprintf(out, "%s%s", n ? "," : "",
+                isfinite(p->samples[n]) ? json_number(number, (double)p->samples[n]) : "null");
+    fputs("]}\n", out);
+}
+
+trine_status print_file_write(const char *path, const trine_config *config, const char *machine,
+                              const print_item *items, int steps, size_t count) {
+    whole_file *file = NULL;
+    char *run = print_options(config);
+    trine_status status = run ? whole_file_begin(&file, "--fingerprint", path)
+                              : RAISE(TRINE_ENOMEM, "no memory for the options");
+    if (status == TRINE_OK) {
+        FILE *out = whole_file_stream(file);
+        fprintf(out,
+                "{\"format\":\"" FORMAT "\",\"steps\":%d,\"options\":\"%s\",\"machine\":\"%s\"}\n",
+                steps, run, machine);
+        for (int s = 0; s < steps; s++)
+            for (size_t n = 0; n < count; n++)
+                if (isfinite(items[(size_t)s * count + n].squares))
+                    write_item(out, s + 1, &items[(size_t)s * count + n]);
+        status = whole_file_publish(&file, NULL);
+    }
+    whole_file_abandon(&file);
+    free(run);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+typedef struct {
+    const char *path;
+    int line;
+    print_item *items;
+    int steps;
+    size_t count, next; /* next: where the item of the next line is likely to be */
+    bool hashes;
+} reader;
+
+static print_item *find_item(reader *r, int step, const char *name) {
+    for (size_t n = 0; n < r->count; n++) {
+        const size_t at = (r->next + n) % r->count;
+        print_item *p = &r->items[(size_t)(step - 1) * r->count + at];
+        if (strcmp(p->name, name) != 0) continue;
+        r->next = at + 1;
+        return p;
+    }
+    return NULL;
+}
+
+static trine_status read_samples(const reader *r, const cJSON *array, print_item *p) {
+    const uint64_t all = p->count < FINGERPRINT_SAMPLES ? p->count : FINGERPRINT_SAMPLES;
+    CHECK(cJSON_IsArray(array) && (uint64_t)cJSON_GetArraySize(array) == all, TRINE_EDATA,
+          "%s, line %d: \"samples\" must have %" PRIu64 " numbers", r->path, r->line, all);
+    int n = 0;
+    for (const cJSON *x = array->child; x; x = x->next)
+        p->samples[n++] = cJSON_IsNumber(x) ? (float)x->valuedouble : NAN;
+    return TRINE_OK;
+}
+
+/* seen[]: of the items that the file has. */
+static trine_status read_item(reader *r, const cJSON *line, bool *seen) {
+    uint64_t step = 0, count = 0;
+    const char *name = json_text(json_member(line, "item")),
+               *hash = json_text(json_member(line, "hash"));
+    const cJSON *norm = json_member(line, "norm");
+    CHECK(json_integer(json_member(line, "step"), &step) && step >= 1 && name &&
+              json_integer(json_member(line, "count"), &count) && cJSON_IsNumber(norm),
+          TRINE_EDATA,
+          "%s, line %d: an item has \"step\", \"item\", \"count\", \"norm\" and \"samples\"",
+          r->path, r->line);
+    if (step > (uint64_t)r->steps) return TRINE_OK;
+    print_item *p = find_item(r, (int)step, name);
+    CHECK(p, TRINE_EDATA, "%s, line %d: this model has no item \"%s\"", r->path, r->line, name);
+    CHECK(p->count == count, TRINE_EDATA,
+          "%s, line %d: %s has %" PRIu64 " elements there, %" PRIu64 " here", r->path, r->line,
+          name, count, p->count);
+    seen[p - r->items] = true;
+    p->squares = norm->valuedouble * norm->valuedouble;
+    r->hashes = r->hashes && hash;
+    if (hash) p->hash = strtoull(hash, NULL, 16);
+    return read_samples(r, json_member(line, "samples"), p);
+}
+
+static trine_status read_head(const reader *r, const cJSON *line, const trine_config *config) {
+    const char *format = json_text(json_member(line, "format")),
+               *theirs = json_text(json_member(line, "options"));
+    CHECK(format && !strcmp(format, FORMAT), TRINE_EDATA,
+          "%s: not a fingerprint file: no \"format\":\"" FORMAT "\"", r->path);
+    if (!theirs) return TRINE_OK;
+    char *ours = print_options(config);
+    CHECK(ours, TRINE_ENOMEM, "no memory for the options");
+    trine_status status = TRINE_OK;
+    if (strcmp(ours, theirs) != 0)
+        status = RAISE(TRINE_EDATA, "%s is of another run:\n  there: %s\n  here:  %s", r->path,
+                       theirs, ours);
+    free(ours);
+    return status;
+}
+
+static trine_status read_lines(reader *r, char *text, const trine_config *config, bool *seen) {
+    for (char *line = text, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        const size_t bytes = (size_t)(end - line);
+        if (*end) end++;
+        r->line++;
+        if (!bytes) continue;
+        cJSON *root = NULL;
+        TRY(json_read(&root, line, bytes, r->path));
+        trine_status status = r->line == 1 ? read_head(r, root, config) : read_item(r, root, seen);
+        cJSON_Delete(root);
+        TRY(status);
+    }
+    CHECK(r->line > 0, TRINE_EDATA, "%s: empty", r->path);
+    return TRINE_OK;
+}
+
+trine_status print_file_read(const char *path, const trine_config *config, print_item *items,
+                             int steps, size_t count, bool *hashes) {
+    reader r = {.path = path, .items = items, .steps = steps, .count = count, .hashes = true};
+    const size_t all = (size_t)steps * count;
+    char *text = NULL;
+    size_t bytes;
+    bool *seen = calloc(all ? all : 1, sizeof *seen);
+    CHECK(seen, TRINE_ENOMEM, "no memory for %zu items", all);
+    trine_status status = input_text(&text, &bytes, MOST_BYTES, path);
+    if (status == TRINE_OK) {
+        text[bytes] = '\0';
+        status = read_lines(&r, text, config, seen);
+    }
+    for (size_t n = 0; n < all; n++)
+        if (!seen[n]) items[n].count = 0;
+    *hashes = r.hashes;
+    free(text);
+    free(seen);
+    return status;
+}

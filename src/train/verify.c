@@ -1,0 +1,367 @@
+#include "train/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/status.h"
+#include "comm/api/comm.h"
+#include "device/cpu/cpu.h"
+#include "plan/prove_configs.h"
+#include "train/print_file.h"
+
+/* One run's items of all steps; on rank 0 of the world, else empty. */
+typedef struct {
+    print_item *items; /* (steps, count); owned */
+    size_t count;
+    int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
+    char copies[FINGERPRINT_NAME];
+    int copies_ranks[2];
+    float *values; /* of the item that was asked for; owned */
+    int64_t *ranks;
+} run_prints;
+
+static void prints_free(run_prints *p) {
+    free(p->items), free(p->values), free(p->ranks);
+    *p = (run_prints){0};
+}
+
+/* What is done besides training. */
+typedef struct {
+    int steps;
+    bool nudged;
+    const verify_request *flip; /* NULL: nothing is flipped */
+    int want_step, want_item;   /* -1: none */
+} run_plan;
+
+static trine_status keep(run_prints *out, const fingerprint *f, int step, int steps) {
+    size_t count;
+    const print_item *items = fingerprint_items(f, &count);
+    if (!out->items) out->items = calloc((size_t)steps * count, sizeof *out->items);
+    CHECK(out->items, TRINE_ENOMEM, "no memory for the fingerprints of %d steps", steps);
+    out->count = count;
+    memcpy(out->items + (size_t)step * count, items, count * sizeof *items);
+    return TRINE_OK;
+}
+
+static trine_status keep_values(run_prints *out, const fingerprint *f, int item) {
+    size_t count;
+    const size_t elements = fingerprint_items(f, &count)[item].count;
+    const float *values;
+    const int64_t *ranks;
+    fingerprint_values(f, &values, &ranks);
+    out->values = malloc(elements * sizeof *values);
+    out->ranks = malloc(elements * sizeof *ranks);
+    CHECK(out->values && out->ranks, TRINE_ENOMEM, "no memory for %zu elements", elements);
+    memcpy(out->values, values, elements * sizeof *values);
+    memcpy(out->ranks, ranks, elements * sizeof *ranks);
+    return TRINE_OK;
+}
+
+static trine_status flip(trine_trainer *t, const verify_request *q, int step) {
+    if (!q || q->flip_step != step + 1 || trine_world_rank(t->world) != q->flip_rank)
+        return TRINE_OK;
+    return fingerprint_flip(t, q->flip_unit, 0, q->flip_bit);
+}
+
+/* Copies of parameters, before the step. */
+static trine_status look_at_copies(const fingerprint *f, int step, run_prints *out) {
+    char name[FINGERPRINT_NAME];
+    int ranks[2];
+    TRY(fingerprint_replicas(f, name, ranks));
+    if (!*name || out->copies_step) return TRINE_OK;
+    out->copies_step = step + 1;
+    memcpy(out->copies, name, sizeof name);
+    memcpy(out->copies_ranks, ranks, sizeof ranks);
+    return TRINE_OK;
+}
+
+static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *plan,
+                             run_prints *out) {
+    for (int step = 0; step < plan->steps; step++) {
+        trine_metrics metrics;
+        bool wanted = step == plan->want_step;
+        TRY(flip(t, plan->flip, step));
+        TRY(look_at_copies(f, step, out));
+        TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
+        TRY(trine_trainer_step(t, &metrics));
+        TRY(fingerprint_collect(f, &metrics));
+        if (trine_world_rank(t->world) != 0) continue;
+        TRY(keep(out, f, step, plan->steps));
+        if (wanted) TRY(keep_values(out, f, plan->want_item));
+    }
+    return TRINE_OK;
+}
+
+static trine_status run(trine_world *world, const trine_config *config, const run_plan *plan,
+                        run_prints *out) {
+    trine_trainer *t = NULL;
+    fingerprint *f = NULL;
+    prints_free(out);
+    trine_status status = trine_trainer_create(&t, world, config);
+    if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(t, 1);
+    if (status == TRINE_OK) status = fingerprint_create(&f, t);
+    if (status == TRINE_OK) status = steps_of(t, f, plan, out);
+    fingerprint_destroy(&f);
+    trine_trainer_destroy(&t);
+    return status;
+}
+
+/* On the first `ranks` ranks, while the others wait. Collective over: world. */
+static trine_status run_on(trine_world *world, int ranks, const trine_config *config,
+                           const run_plan *plan, run_prints *out) {
+    trine_world *part = NULL;
+    TRY(comm_world_split(&part, world, trine_world_rank(world) < ranks ? 0 : -1));
+    trine_status status = part ? run(part, config, plan, out) : TRINE_OK;
+    trine_world_destroy(&part);
+    return trine_world_agree(world, status);
+}
+
+/* ---- Comparing ---- */
+
+/* The largest difference of two items' sampled elements, relative to the root of the mean square. */
+static double distance(const print_item *a, const print_item *b) {
+    const double scale = sqrt(b->squares / (double)b->count);
+    double most = 0;
+    for (int n = 0; n < FINGERPRINT_SAMPLES; n++)
+        most = fmax(most, fabs((double)a->samples[n] - (double)b->samples[n]));
+    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (sqrt(b->squares) + 1e-300);
+    if (!isfinite(most) || !isfinite(norms)) return INFINITY;
+    return fmax(scale > 0 ? most / scale : most, norms);
+}
+
+typedef struct {
+    const run_prints *a, *b;
+    const run_prints *base,
+        *nudged; /* what rounding does, from base to nudged; NULL: bits must be equal */
+    int steps;
+} comparison;
+
+/* Of items of a kind: the largest that the nudge has brought, in this step and before. */
+static double allowed(const comparison *c, int step, print_kind kind) {
+    double most = 0;
+    for (int s = 0; s <= step; s++)
+        for (size_t n = 0; n < c->b->count; n++) {
+            const size_t at = (size_t)s * c->b->count + n;
+            if (c->b->items[at].kind == kind)
+                most = fmax(most, distance(&c->nudged->items[at], &c->base->items[at]));
+        }
+    return VERIFY_MARGIN * most;
+}
+
+/* The first item that is wrong; false: none is. *far, *most: its distance and what rounding explains. */
+static bool first_wrong(const comparison *c, int *step, size_t *item, double *far, double *most) {
+    for (int s = 0; s < c->steps; s++) {
+        double limits[PRINT_KINDS];
+        for (int k = 0; k < PRINT_KINDS; k++)
+            limits[k] = c->nudged ? allowed(c, s, (print_kind)k) : 0;
+        for (size_t n = 0; n < c->a->count; n++) {
+            const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
+                             *y = &c->b->items[(size_t)s * c->b->count + n];
+            if (x->hash == y->hash || !y->count) continue;
+            *far = distance(x, y), *most = limits[x->kind];
+            *step = s, *item = n;
+            if (!c->nudged || !(*far <= *most)) return true;
+        }
+    }
+    return false;
+}
+
+/* The first element that is too far off, of all or, beside a file, of those that it has. */
+static void print_element(const comparison *c, const print_item *x, const print_item *y,
+                          double most, FILE *out) {
+    const bool all = c->a->values && c->b->values;
+    const uint64_t count = all || x->count < FINGERPRINT_SAMPLES ? x->count : FINGERPRINT_SAMPLES,
+                   step =
+                       all || x->count < FINGERPRINT_SAMPLES ? 1 : x->count / FINGERPRINT_SAMPLES;
+    const double near = c->nudged ? most * sqrt(y->squares / (double)y->count) : 0;
+    for (uint64_t n = 0; n < count; n++) {
+        const float a = all ? c->a->values[n] : x->samples[n],
+                    b = all ? c->b->values[n] : y->samples[n];
+        if (!memcmp(&a, &b, sizeof a) || fabs((double)a - (double)b) <= near) continue;
+        c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(n * step),
+                  (unsigned long long)x->count, (double)a);
+        if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[n] - 1);
+        c_fprintf(out, ", %.9g in the reference\n", (double)b);
+        return;
+    }
+}
+
+static void print_copies(const run_prints *a, FILE *out) {
+    if (a->copies_step)
+        c_fprintf(out, "before step %d: %s has other bits on rank %d than on rank %d\n",
+                  a->copies_step, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
+}
+
+static void print_wrong(const comparison *c, int step, size_t item, double far, double most,
+                        FILE *out) {
+    const print_item *x = &c->a->items[(size_t)step * c->a->count + item],
+                     *y = &c->b->items[(size_t)step * c->b->count + item];
+    c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
+    print_element(c, x, y, most, out);
+    if (c->nudged)
+        c_fprintf(out,
+                  "  rounding does not explain it: it is %.2g of the root mean square away, one "
+                  "unit in the "
+                  "last place of every parameter makes %.2g\n",
+                  far, most / VERIFY_MARGIN);
+}
+
+/* ---- The whole ---- */
+
+static trine_config one_rank(const trine_config *config) {
+    trine_config c = *config;
+    c.parallel.layout = (trine_layout){.dp = 1, .tp = 1, .pp = 1};
+    c.parallel.zero = TRINE_ZERO_0;
+    c.parallel.sequence_parallel = false;
+    c.parallel.schedule = TRINE_1F1B;
+    c.parallel.schedule_file = NULL, c.parallel.pp_split = NULL;
+    c.parallel.virtual_stages = 0;
+    c.parallel.ranks_per_node = 0;
+    return c;
+}
+
+/* What rank 0 has found, the same on every rank. */
+typedef struct {
+    int64_t wrong, step, item;
+} finding;
+
+static trine_status tell_all(trine_world *world, finding *found) {
+    trine_mesh *mesh = NULL;
+    const trine_layout all = {.dp = trine_world_size(world), .tp = 1, .pp = 1};
+    TRY(trine_mesh_create(&mesh, world, all, 0));
+    trine_status status =
+        trine_broadcast(trine_mesh_group(mesh, TRINE_WORLD), found, 3, TRINE_I64, 0);
+    trine_mesh_destroy(&mesh);
+    return status;
+}
+
+/* All runs, and what they have left. */
+typedef struct {
+    trine_world *world;
+    const verify_request *request;
+    const trine_config *config, *reference;
+    run_prints a, b, base, nudged; /* base: beside a file, one rank here */
+    prove_verdict proved;
+} verification;
+
+static int ranks_of(const trine_config *c) {
+    return axes_size(c->parallel.layout, ALL_AXES);
+}
+
+/* What ran, for the head of a fingerprint file. */
+static void machine_text(const trine_config *c, char text[160]) {
+    char version[64], instructions[64];
+    cpu_about(version, instructions, sizeof version);
+    if (strcmp(c->parallel.device, "cuda") == 0)
+        c_snprintf(text, 160, "cuda");
+    else
+        c_snprintf(text, 160, "%s, oneDNN %s, %s", c->parallel.device, version, instructions);
+}
+
+static trine_status write_file(const verification *v) {
+    char machine[160];
+    if (!v->request->fingerprint || trine_world_rank(v->world) != 0) return TRINE_OK;
+    machine_text(v->config, machine);
+    return print_file_write(v->request->fingerprint, v->config, machine, v->a.items,
+                            v->request->steps, v->a.count);
+}
+
+/* The items of a file in place of a second run's. */
+static trine_status read_file(verification *v) {
+    const size_t all = (size_t)v->request->steps * v->a.count;
+    bool hashes;
+    if (trine_world_rank(v->world) != 0) return TRINE_OK;
+    v->b.items = malloc(all * sizeof *v->b.items);
+    CHECK(v->b.items, TRINE_ENOMEM, "no memory for %zu items", all);
+    memcpy(v->b.items, v->a.items, all * sizeof *v->b.items);
+    v->b.count = v->a.count;
+    return print_file_read(v->request->against, v->config, v->b.items, v->request->steps,
+                           v->b.count, &hashes);
+}
+
+static trine_status run_all(verification *v) {
+    const run_plan plain = {v->request->steps, false, NULL, -1, -1},
+                   own = {v->request->steps, false, v->request, -1, -1},
+                   nudge = {v->request->steps, true, NULL, -1, -1};
+    TRY(run(v->world, v->config, &own, &v->a));
+    TRY(trine_world_agree(v->world, write_file(v)));
+    if (v->request->against) {
+        TRY(trine_world_agree(v->world, read_file(v)));
+        const trine_config alone = one_rank(v->config);
+        TRY(run_on(v->world, 1, &alone, &plain, &v->base));
+        return run_on(v->world, 1, &alone, &nudge, &v->nudged);
+    }
+    TRY(run_on(v->world, ranks_of(v->reference), v->reference, &plain, &v->b));
+    if (v->proved == PROVE_ORDER) TRY(run_on(v->world, 1, v->reference, &nudge, &v->nudged));
+    return TRINE_OK;
+}
+
+/* The same again, up to the step that is wrong, with the elements of the item. */
+static trine_status run_again(verification *v, const finding *found) {
+    const run_plan plain = {(int)found->step + 1, false, NULL, (int)found->step, (int)found->item},
+                   own = {(int)found->step + 1, false, v->request, (int)found->step,
+                          (int)found->item};
+    TRY(run(v->world, v->config, &own, &v->a));
+    return run_on(v->world, ranks_of(v->reference), v->reference, &plain, &v->b);
+}
+
+static comparison comparison_of(const verification *v, int steps) {
+    const run_prints *base = v->request->against ? &v->base : &v->b;
+    const bool rounds = v->request->against || v->proved == PROVE_ORDER;
+    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, steps};
+}
+
+static bool any_differs(const comparison *c) {
+    for (size_t n = 0; n < c->a->count * (size_t)c->steps; n++)
+        if (c->b->items[n].count && c->a->items[n].hash != c->b->items[n].hash) return true;
+    return false;
+}
+
+static trine_status compare(verification *v, verify_verdict *verdict, FILE *out) {
+    const bool first = trine_world_rank(v->world) == 0;
+    const comparison c = comparison_of(v, v->request->steps);
+    finding found = {VERIFY_EQUAL, -1, -1};
+    double far = 0, most = 0;
+    int step = 0;
+    size_t item = 0;
+    if (first && any_differs(&c)) {
+        found.wrong = VERIFY_ROUNDING;
+        if (first_wrong(&c, &step, &item, &far, &most))
+            found = (finding){VERIFY_WRONG, step, (int64_t)item};
+    }
+    if (v->a.copies_step) found.wrong = VERIFY_WRONG;
+    TRY(tell_all(v->world, &found));
+    *verdict = (verify_verdict)found.wrong;
+    if (first) print_copies(&v->a, out);
+    if (found.item < 0) return TRINE_OK;
+    if (!v->request->against) TRY(run_again(v, &found));
+    const comparison again = comparison_of(v, (int)found.step + 1);
+    if (first) print_wrong(&again, step, item, far, most, out);
+    return TRINE_OK;
+}
+
+static void print_verdict(const verification *v, verify_verdict verdict, FILE *out) {
+    static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
+                                        "wrong"};
+    c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict],
+              v->request->steps, v->a.count, prove_verdict_text(v->proved));
+}
+
+trine_status verify_layout(trine_world *world, const trine_config *config,
+                           const verify_request *request, verify_verdict *verdict, FILE *out) {
+    const trine_config alone = one_rank(config);
+    verification v = {.world = world, .request = request, .config = config};
+    v.reference = request->reference ? request->reference : &alone;
+    const prove_side a = {.config = config, .ranks = trine_world_size(world)},
+                     b = {.config = v.reference, .ranks = ranks_of(v.reference)};
+    TRY(prove_configs(&a, &b, &v.proved, NULL));
+    CHECK(v.proved != PROVE_DIFFERENT, TRINE_EINVAL,
+          "the reference is another run; trine-prove names what differs");
+    trine_status status = run_all(&v);
+    if (status == TRINE_OK) status = compare(&v, verdict, out);
+    if (status == TRINE_OK && trine_world_rank(world) == 0) print_verdict(&v, *verdict, out);
+    prints_free(&v.a), prints_free(&v.b), prints_free(&v.base), prints_free(&v.nudged);
+    return status;
+}

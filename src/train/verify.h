@@ -1,0 +1,36 @@
+/* A run beside another one: a layout beside one rank, itself with its ranks one place further, or what another
+ * machine has written. Compares fingerprints (train/fingerprint.h) item by item, in the order in which a step makes
+ * them, and names the first that differs: step, tensor or activation, element, both values, the ranks that have it.
+ *
+ * What may differ is not guessed: the prover (plan/prove_configs.h) says whether the two have the same bits. If they
+ * have, every hash must be equal. If they are equal up to order, the reference runs a second time with each parameter
+ * moved by one unit in the last place, and an item may be as far from the reference as rounding, planted there, has
+ * brought that run (the idea is TTrace's, arXiv 2506.09280), times VERIFY_MARGIN. */
+#ifndef TRINE_TRAIN_VERIFY_H
+#define TRINE_TRAIN_VERIFY_H
+
+#include <stdio.h>
+
+#include "train/fingerprint.h"
+
+#define VERIFY_MARGIN 32.0
+
+typedef struct {
+    int steps;
+    const trine_config *reference; /* NULL: the same on one rank */
+    const char *against;     /* a fingerprint file in its place; NULL: none */
+    const char *fingerprint; /* write what the layout has computed; NULL: no */
+    /* For tests: before step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
+     * `flip_unit`; step 0: nobody does. */
+    int flip_step, flip_rank, flip_unit, flip_bit;
+} verify_request;
+
+typedef enum { VERIFY_EQUAL, VERIFY_ROUNDING, VERIFY_WRONG } verify_verdict;
+
+/* Runs `config` on all ranks of the world, the reference on the first ranks, and prints on rank 0. *verdict is the
+ * same on every rank. Errors: those of a trainer; TRINE_EINVAL if the two are different runs. Collective over:
+ * world. */
+trine_status verify_layout(trine_world *world, const trine_config *config, const verify_request *request,
+                           verify_verdict *verdict, FILE *out);
+
+#endif

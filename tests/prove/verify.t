@@ -1,0 +1,95 @@
+#!/bin/bash
+# TEST longer=proved timeout=3600 ranks=4
+# trine-verify: a layout beside one rank. With --exact every hash is the same, without it rounding explains what differs,
+# and no layout is called wrong (TRINE_LAYOUTS random ones, 5; in the full tests 100, drawn by TRINE_SEED); a bit that one
+# rank changes in its parameters is found where it is: step, tensor, rank. Fingerprint files compare what never met.
+. tests/lib.sh
+needs perl
+
+seed=${TRINE_SEED:-7}
+layouts=${TRINE_LAYOUTS:-$([ -n "${TRINE_FULL:-}" ] && echo 100 || echo 5)}
+perl -e 'binmode STDOUT; srand 5; print pack "V256", 20240520, 1, 4001, (0) x 253; print pack "v*", map { int rand 256 } 1 .. 4001' >"$data"
+model="--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 256 --threads 1 --lr 1e-3
+    --global-batch-size 8 --micro-batch-size 1 --data-path $data"
+
+# verify RANKS OPTIONS -- ARGUMENTS
+verify() {
+    local ranks=$1 own=()
+    shift
+    while [ "$1" != -- ]; do own+=("$1") && shift; done
+    shift
+    # shellcheck disable=SC2086  # words are meant to be split
+    run_ranks "$ranks" "$BUILD/trine-verify" "${own[@]}" -- $model $*
+}
+
+# says VERDICT STATUS: the last line, and of all ranks the status
+ends() {
+    grep -q "^$1 (" "$dir/out" && [ "$status" -eq "$2" ]
+}
+
+# found TEXT...: a fault, with these words in this order
+found() {
+    ends wrong 11 || return
+    local all
+    all=$(tr '\n' ' ' <"$dir/out")
+    for text in "$@"; do
+        case $all in *"$text"*) all=${all#*"$text"} ;; *) echo "# lacks: $text" && return 1 ;; esac
+    done
+}
+
+verify 4 -- --dp 2 --tp 2 --sequence-parallel --zero 3 --exact --exact-tp 2 && ends "equal: all hashes are the same" 0
+result $? "with --exact all hashes are those of one rank"
+
+verify 4 -- --tp 4 --vocab-size 257 --exact --exact-tp 4 && ends "equal: all hashes are the same" 0
+result $? "the padding of a vocabulary is no part of it"
+
+verify 4 -- --dp 2 --pp 2 --schedule zb --bf16 && ends "equal up to rounding" 0
+result $? "without it rounding explains what differs"
+
+verify 4 --flip-step 2 --flip-rank 2 -- --dp 4 --exact
+found "before step 2: h.0.ln_1.weight" "has other bits on rank 2 than on rank 0" "step 2: the output of layer 0, sample 2 differs" \
+    "on rank 2"
+result $? "a bit of a copy of a weight: the rank and the tensor"
+
+verify 4 --flip-step 3 --flip-rank 1 -- --dp 4 --zero 3 --exact
+found "step 3: h.0" "before the step differs" "on rank 1"
+result $? "a bit of a slice of a weight: the rank, the tensor, the element"
+
+verify 4 --flip-step 2 --flip-rank 3 --flip-unit 2 -- --tp 2 --pp 2
+found "step 2: the output of layer 1" "rounding does not explain it"
+result $? "without --exact: what rounding does not explain"
+
+verify 2 --fingerprint "$dir/prints" -- --dp 2 && [ "$status" -eq 0 ] && verify 4 --against "$dir/prints" -- --dp 2 --tp 2 &&
+    ends "equal up to rounding" 0 && verify 2 --against "$dir/prints" -- --dp 2 --zero 1 && ends "equal: all hashes are the same" 0
+result $? "a fingerprint file beside another layout"
+
+verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/prints" -- --dp 2
+found "step 1: " "in the reference"
+result $? "and beside a run with a fault"
+
+verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
+[ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
+result $? "a file of another run is refused with both"
+
+sed '3s/"count":[0-9]*/"count":7/' "$dir/prints" >"$dir/broken"
+verify 2 --against "$dir/broken" -- --dp 2
+[ "$status" -ne 0 ] && grep -q "line 3: .* has 7 elements there" "$dir/err"
+result $? "a broken file is refused with its line"
+
+wrong=0
+for i in $(seq "$layouts"); do
+    set -- "1 4 1" "4 1 1" "2 2 1" "2 1 2" "1 2 2" "1 1 4"
+    draw $#
+    shift "$r"
+    read -r dp tp pp <<<"$1"
+    draw 4
+    zero=$r
+    set -- "" --bf16 "--exact --exact-dp 4 --exact-tp 4" "--recompute-granularity full" "--family llama --num-query-groups 2"
+    draw $#
+    shift "$r"
+    # shellcheck disable=SC2086  # words are meant to be split
+    verify 4 --steps 2 -- --dp "$dp" --tp "$tp" --pp "$pp" --zero $zero $1
+    [ "$status" -eq 0 ] && grep -q '^equal' "$dir/out" || { wrong=1 && echo "# $i: dp $dp tp $tp pp $pp zero $zero $1" && head -n 4 "$dir/out" "$dir/err"; }
+done
+result $wrong "$layouts random layouts: no false alarm"
+done_testing

@@ -1,0 +1,195 @@
+/* trine-verify: some steps of a layout beside one rank.
+ *
+ *     mpirun -np 8 trine-verify --steps 5 -- --dp 2 --tp 2 --pp 2 --data-path text_train.bin
+ *     mpirun -np 8 trine-verify                  a standard set of layouts: the test of an installation
+ *
+ * The arguments behind `--` are those of the trainer. Prints the first tensor, gradient or activation that differs, and
+ * exits with status 0 if both have the same bits or differ by rounding where the prover says that they may (trine-prove),
+ * with 11 if something is wrong, with 1 on an error. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "base/output.h"
+#include "base/status.h"
+#include "base/whole_file.h"
+#include "comm/api/comm.h"
+#include "train/verify.h"
+
+typedef struct {
+    int steps;
+    const char *fingerprint, *against;
+    int flip_step, flip_rank, flip_unit, flip_bit;
+    const char **arguments; /* owned */
+    int count;
+    bool help;
+} settings;
+
+static const option rows[] = {
+    {OPTION_HEADING("Runs")},
+    {OPTION_INT("steps", settings, steps, "N", 1, 1000, 3, "steps of each run")},
+    {OPTION_STRING("fingerprint", settings, fingerprint, "FILE", NULL,
+                   "write what the layout has computed, for --against on another machine")},
+    {OPTION_STRING("against", settings, against, "FILE", NULL,
+                   "compare with a file of --fingerprint instead of one rank")},
+    {OPTION_HEADING("Tests of the test")},
+    {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
+                "change a bit of a parameter before this step; 0: never")},
+    {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
+    {OPTION_INT("flip-unit", settings, flip_unit, "N", 0, INT_MAX, 1, "in this unit")},
+    {OPTION_INT("flip-bit", settings, flip_bit, "N", 0, 31, 20, "the bit, from the lowest")},
+    {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
+};
+
+static trine_status parse(settings *s, int argc, char **argv) {
+    const options o = {
+        .program = "trine-verify",
+        .usage = "[options] [-- ARGUMENTS]",
+        .about = "Run some steps of a layout and the same on one rank, and compare "
+                 "every gradient, parameter, moment and activation. ARGUMENTS are "
+                 "those of the trainer (train_gpt --help); without them a standard set of "
+                 "layouts is verified, the test of an installation. Runs under mpirun. Exit "
+                 "status: 0 right, 11 wrong, 1 an error.",
+        .rows = rows,
+        .count = sizeof rows / sizeof *rows,
+        .at = {s},
+        .arguments = s->arguments,
+        .argument_count = &s->count};
+    return options_read(&o, argc, argv);
+}
+
+static trine_status verify(trine_world *world, const settings *s, const trine_config *config,
+                           verify_verdict *verdict) {
+    const verify_request request = {.steps = s->steps,
+                                    .fingerprint = s->fingerprint,
+                                    .against = s->against,
+                                    .flip_step = s->flip_step,
+                                    .flip_rank = s->flip_rank,
+                                    .flip_unit = s->flip_unit,
+                                    .flip_bit = s->flip_bit};
+    return verify_layout(world, config, &request, verdict, stdout);
+}
+
+/* ---- The standard set ---- */
+
+/* Of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
+static const char *const set[] = {
+    "--dp N --zero 1",
+    "--dp N --zero 3 --bf16",
+    "--tp N --sequence-parallel",
+    "--pp N --schedule zb",
+    "--dp H --tp 2 --zero 2",
+    "--dp H --pp 2 --schedule interleaved --recompute-granularity full",
+    "--tp 2 --pp H --fp16",
+    "--dp N --exact --exact-tp 2",
+    "--tp N --exact --exact-tp N --sequence-parallel",
+    "--pp N --exact --exact-dp 4 --bf16 --zero 2",
+    "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
+};
+
+/* Tokens with a pattern that a model can learn; each rank has a file of its own. */
+static trine_status write_tokens(const char *path) {
+    enum { TOKENS = 1 << 16, VOCABULARY = 512 };
+    whole_file *file;
+    TRY(whole_file_begin(&file, NULL, path));
+    FILE *out = whole_file_stream(file);
+    const int32_t head[256] = {20240520, 1, TOKENS, VOCABULARY};
+    fwrite(head, sizeof head, 1, out);
+    for (uint32_t n = 0, x = 1; n < TOKENS; n++) {
+        x = x * 1664525u + 1013904223u;
+        const uint16_t token = (uint16_t)((7 * (n % 13) + (x >> 24) % 60) % VOCABULARY);
+        fwrite(&token, sizeof token, 1, out);
+    }
+    return whole_file_publish(&file, NULL);
+}
+
+/* A row of the set as arguments, in text; returns their number. */
+static int fill_row(const char *row, int ranks, const char *path, char text[512],
+                    char *arguments[64]) {
+    char n[16], h[16];
+    int count = 1;
+    snprintf(n, sizeof n, "%d", ranks), snprintf(h, sizeof h, "%d", ranks / 2);
+    const int layers = ranks < 4 ? 4 : 2 * ranks;
+    snprintf(text, 512,
+             "%s --num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
+             "--vocab-size 512 "
+             "--micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 --data-path %s",
+             row, layers, 4 * ranks, path);
+    arguments[0] = "trine-verify";
+    for (char *word = strtok(text, " "); word && count < 63; word = strtok(NULL, " "))
+        arguments[count++] = !strcmp(word, "N") ? strdup(n) : !strcmp(word, "H") ? strdup(h) : word;
+    arguments[count] = NULL;
+    return count;
+}
+
+static trine_status verify_row(trine_world *world, const settings *s, const char *row,
+                               const char *path, verify_verdict *worst) {
+    static trine_run run;
+    char text[512], *arguments[64];
+    trine_config config;
+    verify_verdict verdict = VERIFY_EQUAL;
+    const bool first = trine_world_rank(world) == 0;
+    const int count = fill_row(row, trine_world_size(world), path, text, arguments);
+    TRY(trine_parse(count, arguments, &config, &run));
+    trine_config checked = config;
+    if (first) printf("%s: ", row), fflush(stdout);
+    if (trine_config_check(&checked, trine_world_size(world)) != TRINE_OK) {
+        status_clear();
+        if (first) puts("not for this number of ranks");
+        return TRINE_OK;
+    }
+    TRY(verify(world, s, &config, &verdict));
+    if (verdict > *worst) *worst = verdict;
+    return TRINE_OK;
+}
+
+static trine_status verify_set(trine_world *world, const settings *s, verify_verdict *worst) {
+    char path[256];
+    const char *folder = options_environment("TMPDIR");
+    snprintf(path, sizeof path, "%s/trine-verify-%ld.bin", folder ? folder : "/tmp",
+             (long)getpid());
+    trine_status status = write_tokens(path);
+    status = trine_world_agree(world, status);
+    for (size_t n = 0; n < sizeof set / sizeof *set && status == TRINE_OK; n++)
+        status = verify_row(world, s, set[n], path, worst);
+    unlink(path);
+    return status;
+}
+
+/* ---- */
+
+/* The arguments behind "--" are the trainer's; without them the standard set runs. */
+static trine_status run(settings *s, int argc, char **argv, verify_verdict *verdict) {
+    static trine_run trainer;
+    trine_config config;
+    trine_world *world = NULL;
+    int split = 1;
+    while (split < argc && strcmp(argv[split], "--") != 0) split++;
+    TRY(parse(s, split, argv));
+    if (s->help) return TRINE_OK;
+    if (split < argc) {
+        argv[split] = argv[0];
+        TRY(trine_parse(argc - split, argv + split, &config, &trainer));
+    }
+    TRY(trine_world_create(&world, NULL, NULL));
+    trine_status status =
+        split < argc ? verify(world, s, &config, verdict) : verify_set(world, s, verdict);
+    trine_world_destroy(&world);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    verify_verdict verdict = VERIFY_EQUAL;
+    output_limits_are_errors();
+    settings s = {.arguments = calloc((size_t)argc + 1, sizeof(char *))};
+    trine_status status = s.arguments ? run(&s, argc, argv, &verdict)
+                                      : RAISE(TRINE_ENOMEM, "no memory for the arguments");
+    free(s.arguments);
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    (void)status_user(status);
+    trine_error_print();
+    if (status != TRINE_OK) return 1;
+    return verdict == VERIFY_WRONG ? 11 : 0;
+}
