@@ -76,6 +76,7 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
 
 /* Of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
 static const char *const set[] = {
+    "--dp N",
     "--dp N --zero 1",
     "--dp N --zero 3 --bf16",
     "--tp N --sequence-parallel",

@@ -1,20 +1,14 @@
 #include <stdarg.h>
 
-#include "base/c_locale.h"
 #include "base/status.h"
 #include "core/check_state.h"
 
 trine_status check_fault(const stage_state *s, const char *format, ...) {
-    char what[256], where[INSTR_TEXT];
     va_list args;
     va_start(args, format);
-    c_vsnprintf(what, sizeof what, format, args);
+    trine_status status = program_fault(s->p, s->at, format, args);
     va_end(args);
-    if (s->at >= s->p->count)
-        return RAISE(TRINE_EPROGRAM, "stage %d, end of program: %s", s->p->stage, what);
-    instr_print(&s->p->code[s->at], where, sizeof where);
-    return RAISE(TRINE_EPROGRAM, "stage %d, instruction %d (%s): %s", s->p->stage, s->at, where,
-                 what);
+    return status;
 }
 
 /* ---- What rules share ---- */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/status.h"
 
 void program_create(program *p, const program_spec *spec, int stage) {
@@ -186,6 +187,15 @@ int program_resource_count(const program *p, resource what) {
     case RESOURCES: break;
     }
     return 0;
+}
+
+trine_status program_fault(const program *p, int at, const char *format, va_list args) {
+    char what[384], where[INSTR_TEXT];
+    c_vsnprintf(what, sizeof what, format, args);
+    if (at >= p->count)
+        return RAISE(TRINE_EPROGRAM, "stage %d, end of program: %s", p->stage, what);
+    instr_print(&p->code[at], where, sizeof where);
+    return RAISE(TRINE_EPROGRAM, "stage %d, instruction %d (%s): %s", p->stage, at, where, what);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */

@@ -11,6 +11,8 @@
 #ifndef TRINE_CORE_PROGRAM_H
 #define TRINE_CORE_PROGRAM_H
 
+#include <stdarg.h>
+
 #include "core/instruction.h"
 #include "core/spec.h"
 
@@ -77,6 +79,9 @@ int program_resource_count(const program *p, resource what);
 /* The index of a class's buffer `index` among all RES_GATHER or RES_REDUCE buffers, of which there are `counts`: the
  * program's gathers or reduces. Pure. */
 int program_buffer_index(const int counts[CLASSES], unit_class c, int index);
+
+/* Raises TRINE_EPROGRAM. The message starts with stage and instruction p->code[at], or the end of the program. */
+trine_status program_fault(const program *p, int at, const char *format, va_list args);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

@@ -6,6 +6,6 @@
 
 run_ranks 4 "$BUILD/trine-verify" --steps 2
 grep -v '^equal\|: equal' "$dir/out" | head -n 8
-[ "$status" -eq 0 ] && [ "$(grep -c ': equal' "$dir/out")" -eq 11 ]
+[ "$status" -eq 0 ] && [ "$(grep -c ': equal' "$dir/out")" -eq 12 ]
 result $? "the standard set is right"
 done_testing
