@@ -197,7 +197,7 @@ told() {
 # Slurm has not noticed the loss yet. A restart after an orderly end does not count for MAX_RESTARTS.
 lost() {
     update told TimeLimit=60 && begins_again told && node_kill 2 &&
-        eventually 30 has_said told 1 "a node or a rank is lost (status " && ! is_down 2 &&
+        eventually 120 has_said told 1 "a node or a rank is lost (status " && ! is_down 2 &&
         queued told 2 && queued long 1
 }
 
@@ -208,7 +208,7 @@ to_its_end() {
 
 # Here Slurm detects it first. mpirun may have exited by then, or still wait for the other node.
 frozen() {
-    begins_again long && node_freeze 2 && queued long 2 && eventually 10 is_down 2 && node_kill 2 && node_back 2
+    begins_again long && node_freeze 2 && queued long 2 && eventually 60 is_down 2 && node_kill 2 && node_back 2
 }
 
 script_lost() {
@@ -219,7 +219,7 @@ script_lost() {
 # mpirun exits with 1 then, as for an invalid option.
 dead_at_the_start() {
     node_kill 2
-    submit dead -- && eventually 90 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
+    submit dead -- && eventually 240 has_said dead 1 "a node or a rank is lost (status 1); job" && queued dead 1
 }
 
 # A node is idle for the next job only when it is back and nothing else runs.
@@ -230,7 +230,7 @@ all_back() {
 # The requeued job starts on the node that is there.
 fewer() {
     trains range && [ "$(field range NumNodes)" = 2 ] && node_kill 2 &&
-        eventually 30 has_said range 1 "a node or a rank is lost (status " && begins_again range &&
+        eventually 120 has_said range 1 "a node or a rank is lost (status " && begins_again range &&
         [ "$(field range NumNodes)" = 1 ] &&
         has_said range 1 "4 ranks: dp 1 x tp 2 x pp 2 on 4, by rule: equal bits (dp divides 16; "
 }
@@ -238,8 +238,8 @@ fewer() {
 # It asks for the second node at the first checkpoint after the node is back. `ends` takes away the two minutes in which
 # Slurm cleans up the first: without it the job would start on one node again, and ask again.
 more_again() {
-    node_back 2 && eventually 60 has_said range 1 "a node is idle: " &&
-        eventually 60 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 &&
+    node_back 2 && eventually 300 has_said range 1 "a node is idle: " &&
+        eventually 300 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 &&
         eventually 120 both_idle && more range && ends range COMPLETED 2 0:0 && has_said range 2 "8 ranks: dp 2 x tp 2 x pp 2 on 8, by rule: "
 }
 
