@@ -15,8 +15,8 @@ struct fingerprint {
     trine_status status; /* of the observer */
     print_item *items;
     size_t count;
-    size_t outputs, backwards, numbers, tensors[PRINT_KINDS]; /* the first item of each */
-    int samples;                                              /* of a step */
+    size_t outputs, backwards, loss, norm, tensors[PRINT_KINDS]; /* the first item of each */
+    int samples;                                                 /* of a step */
     int wanted;
     float *values;
     int64_t *ranks;
@@ -44,8 +44,10 @@ static const char *unit_text(const program_spec *s, int unit, char text[48]) {
 static void list_activations(fingerprint *f, print_kind kind, const char *what, size_t *at) {
     const gpt_shape *s = &f->t->shape;
     char unit[48];
-    for (int u = 0; u < units_with_output(f); u++)
+    const int units = units_with_output(f);
+    for (int place = 0; place < units; place++)
         for (int n = 0; n < f->samples; n++) {
+            const int u = kind == PRINT_OUTPUT ? place : units - 1 - place;
             print_item *item = &f->items[(*at)++];
             *item = (print_item){.kind = kind, .unit = u, .sample = n, .count = s->T * s->C};
             c_snprintf(item->name, sizeof item->name, "%s of %s, sample %d", what,
@@ -66,6 +68,12 @@ static void list_tensors(fingerprint *f, print_kind kind, const char *what, size
     }
 }
 
+static void list_number(fingerprint *f, const char *name, size_t *at) {
+    print_item *item = &f->items[(*at)++];
+    *item = (print_item){.kind = PRINT_NUMBER, .unit = -1, .sample = -1, .count = 1};
+    snprintf(item->name, sizeof item->name, "%s", name);
+}
+
 static trine_status list_items(fingerprint *f) {
     const size_t tensors = gpt_tensor_count(&f->t->config.model);
     const size_t each = (size_t)units_with_output(f) * (size_t)f->samples;
@@ -78,13 +86,10 @@ static trine_status list_items(fingerprint *f) {
           f->count);
     list_tensors(f, PRINT_START, "", &at);
     f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
+    f->loss = at, list_number(f, "the loss", &at);
     f->backwards = at, list_activations(f, PRINT_BACKWARD, "the gradient of the output", &at);
-    f->numbers = at;
-    f->items[at++] = (print_item){
-        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the loss", .count = 1};
-    f->items[at++] = (print_item){
-        .kind = PRINT_NUMBER, .unit = -1, .sample = -1, .name = "the gradient norm", .count = 1};
     list_tensors(f, PRINT_GRADIENT, "the gradient of ", &at);
+    f->norm = at, list_number(f, "the gradient norm", &at);
     list_tensors(f, PRINT_PARAMETER, "", &at);
     list_tensors(f, PRINT_MOMENT1, "the first moment of ", &at);
     list_tensors(f, PRINT_MOMENT2, "the second moment of ", &at);
@@ -133,8 +138,8 @@ static trine_status read_to_host(fingerprint *f, const void *from, size_t bytes)
 
 /* ---- Activations ---- */
 
-/* (R, C) of a micro-batch. Without sequence parallelism all tp ranks have all rows, and the first counts. */
-static trine_status add_rows(fingerprint *f, size_t first, int unit, int micro, const void *rows) {
+/* (R, C) of a micro-batch, of the unit at this place in the list. Without sequence parallelism all tp ranks have all rows, and the first counts. */
+static trine_status add_rows(fingerprint *f, size_t first, int place, int micro, const void *rows) {
     const trine_trainer *t = f->t;
     const gpt_shape *s = &t->shape;
     const tp_rows own = gpt_rows(s);
@@ -145,7 +150,7 @@ static trine_status add_rows(fingerprint *f, size_t first, int unit, int micro, 
     TRY(read_to_host(f, rows, own.count * s->C * trine_dtype_bytes(t->dev->compute)));
     for (size_t r = 0; r < own.count; r++) {
         const size_t row = own.first + r, b = row / s->T;
-        const size_t item = first + (size_t)unit * (size_t)f->samples + (size_t)sample + b;
+        const size_t item = first + (size_t)place * (size_t)f->samples + (size_t)sample + b;
         for (size_t c = 0; c < s->C; c++)
             add_element(f, item, (row % s->T) * s->C + c,
                         element_of(t->dev->compute, f->host, r * s->C + c));
@@ -161,7 +166,8 @@ static trine_status look_at_activations(fingerprint *f, const instr *i) {
     }
     bool back = i->kind == BACKWARD || i->kind == BACKWARD_INPUT;
     if (back && i->unit > 0)
-        return add_rows(f, f->backwards, i->unit - 1, i->micro, h->streams[i->stream]);
+        return add_rows(f, f->backwards, units_with_output(f) - i->unit, i->micro,
+                        h->streams[i->stream]);
     return TRINE_OK;
 }
 
@@ -243,8 +249,22 @@ static trine_status look_at_state(fingerprint *f, print_kind kind) {
 
 /* ---- Copies ---- */
 
-/* The hash of what this rank holds of each tensor of the model, which other ranks hold, too. */
-static trine_status hash_held(fingerprint *f, uint64_t *hashes) {
+/* Hashes of what this rank holds of each tensor of the model, and 0 where no other rank of the group holds the same:
+ * over dp all, over tp what is not split, over tie the matrix that two stages have. */
+typedef enum { COPIES_DP, COPIES_TP, COPIES_TIE, COPIES } copies_over;
+
+static const trine_group copy_groups[COPIES] = {TRINE_DP, TRINE_TP, TRINE_TIE};
+
+static void add_copy(const fingerprint *f, const held_unit *u, int r, const tensor *t,
+                     uint64_t hash, uint64_t *const hashes[COPIES], size_t at) {
+    const program_spec *spec = &f->t->spec;
+    const bool twin = spec_unit(spec, u->unit).twin >= 0 && !spec_twin_is_local(spec, u->unit);
+    hashes[COPIES_DP][at] += hash;
+    if (t->split == SPLIT_NONE) hashes[COPIES_TP][at] += hash;
+    if (twin && flat_kind(&u->layout, r) == 0) hashes[COPIES_TIE][at] += hash;
+}
+
+static trine_status hash_held(fingerprint *f, uint64_t *const hashes[COPIES]) {
     const rank_state *h = &f->t->held;
     const size_t element = state_param_bytes(h), first = f->tensors[PRINT_START];
     if (spec_zero(&f->t->spec)->params == SHARD) return TRINE_OK; /* there are none */
@@ -256,13 +276,15 @@ static trine_status hash_held(fingerprint *f, uint64_t *hashes) {
                 const tensor t = flat_tensor(range, flat_part_of(&u->layout, r), i);
                 const flat_part part = {t.offset, tensor_real(&t)};
                 const size_t at = item_of(f, PRINT_START, t.name) - first;
+                uint64_t hash = 0;
                 TRY(read_to_host(f, state_param(h, u, r, part), part.count * element));
                 for (size_t e = 0; e < part.count; e++) {
                     float x = element_of(f->t->dev->compute, f->host, e);
                     uint32_t bits;
                     memcpy(&bits, &x, sizeof bits);
-                    hashes[at] += mix((uint64_t)bits + mix(e + 1));
+                    hash += mix((uint64_t)bits + mix(e + 1));
                 }
+                add_copy(f, u, r, &t, hash, hashes, at);
             }
         }
     }
@@ -281,44 +303,52 @@ static int odd_one(const uint64_t *hashes, size_t stride, int ranks) {
     return odd;
 }
 
-/* The first tensor that differs over dp, as one number that all ranks can compare: (tensor, odd rank, another). */
-static trine_status compare_copies(const fingerprint *f, const uint64_t *own, size_t count,
+/* The first tensor that differs over a group, as one number that all ranks can compare: (tensor, odd rank, another). */
+static trine_status compare_copies(trine_comm *over, const uint64_t *own, size_t count,
                                    int64_t *found) {
-    trine_comm *dp = trine_mesh_group(f->t->mesh, TRINE_DP);
-    const int ranks = trine_comm_size(dp);
+    const int ranks = trine_comm_size(over);
     uint64_t *all = calloc((size_t)ranks * count, sizeof *all);
     CHECK(all, TRINE_ENOMEM, "no memory for the hashes of %d ranks", ranks);
-    trine_status status = trine_all_gather(dp, all, own, (size_t)ranks * count, TRINE_I64);
+    trine_status status = trine_all_gather(over, all, own, (size_t)ranks * count, TRINE_I64);
     for (size_t n = 0; n < count && status == TRINE_OK && !*found; n++) {
         const int odd = odd_one(all + n, count, ranks);
         if (odd < 0) continue;
         const int other = odd ? 0 : 1;
-        *found = (int64_t)(count - n) << 40 | (int64_t)comm_world_rank(dp, odd) << 20 |
-                 (int64_t)comm_world_rank(dp, other);
+        *found = (int64_t)(count - n) << 40 | (int64_t)comm_world_rank(over, odd) << 20 |
+                 (int64_t)comm_world_rank(over, other);
     }
     free(all);
     return status;
 }
 
-trine_status fingerprint_replicas(const fingerprint *given, char name[FINGERPRINT_NAME],
-                                  int ranks[2]) {
-    fingerprint *f = (fingerprint *)given; /* its buffers */
+/* Whether the group exists: that of a tie on its two stages only. */
+static bool has_group(const fingerprint *f, copies_over over) {
+    return over != COPIES_TIE ||
+           (f->t->config.parallel.layout.pp > 1 &&
+            spec_tied_unit(&f->t->spec, trine_mesh_coord(f->t->mesh).pp) >= 0);
+}
+
+trine_status fingerprint_replicas(fingerprint *f, char name[FINGERPRINT_NAME], int ranks[2]) {
     const size_t count = gpt_tensor_count(&f->t->config.model);
-    uint64_t *own = calloc(count, sizeof *own);
+    uint64_t *all = calloc(COPIES * count, sizeof *all);
+    uint64_t *const own[COPIES] = {all, all + count, all + 2 * count};
     int64_t found = 0;
     name[0] = '\0';
     trine_status status =
-        own ? hash_held(f, own) : RAISE(TRINE_ENOMEM, "no memory for %zu hashes", count);
+        all ? hash_held(f, own) : RAISE(TRINE_ENOMEM, "no memory for %zu hashes", count);
     status = trine_world_agree(f->t->world, status);
-    if (status == TRINE_OK) status = compare_copies(f, own, count, &found);
-    free(own);
+    for (int n = 0; n < COPIES && status == TRINE_OK; n++)
+        if (has_group(f, (copies_over)n))
+            status =
+                compare_copies(trine_mesh_group(f->t->mesh, copy_groups[n]), own[n], count, &found);
+    free(all);
     TRY(trine_world_agree(f->t->world, status));
     TRY(trine_all_reduce(trine_mesh_group(f->t->mesh, TRINE_WORLD), &found, &found, 1, TRINE_I64,
                          TRINE_MAX));
     if (!found) return TRINE_OK;
     ranks[0] = (int)(found >> 20 & 0xfffff), ranks[1] = (int)(found & 0xfffff);
     const size_t at = count - (size_t)(found >> 40);
-    memcpy(name, f->items[f->tensors[PRINT_START] + at].name, FINGERPRINT_NAME);
+    memcpy(name, f->items[f->tensors[PRINT_PARAMETER] + at].name, FINGERPRINT_NAME);
     return TRINE_OK;
 }
 
@@ -407,7 +437,7 @@ trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics) {
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds && f->status == TRINE_OK; n++)
         f->status = look_at_state(f, kinds[n]);
     TRY(trine_world_agree(f->t->world, f->status));
-    add_number(f, f->numbers, metrics->loss), add_number(f, f->numbers + 1, metrics->grad_norm);
+    add_number(f, f->loss, metrics->loss), add_number(f, f->norm, metrics->grad_norm);
     return add_ranks(f);
 }
 

@@ -57,7 +57,7 @@ const print_item *fingerprint_items(const fingerprint *f, size_t *count);
 /* Before a step: whether the ranks that hold copies of a parameter have the same bits. *name: the first tensor that
  * differs, "" if none does; ranks[0] has other bits than ranks[1], a copy of it, and than most copies if there are
  * three or more. The same on every rank. Collective over: world. */
-trine_status fingerprint_replicas(const fingerprint *f, char name[FINGERPRINT_NAME], int ranks[2]);
+trine_status fingerprint_replicas(fingerprint *f, char name[FINGERPRINT_NAME], int ranks[2]);
 
 /* The elements of an item, for a second run of the same step: `wanted` is its index, -1 for none. After
  * fingerprint_collect *values has item.count floats, and *ranks the world rank that has each; both are f's. Errors:

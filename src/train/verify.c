@@ -66,7 +66,7 @@ static trine_status flip(trine_trainer *t, const verify_request *q, int step) {
 }
 
 /* Copies of parameters, before the step. */
-static trine_status look_at_copies(const fingerprint *f, int step, run_prints *out) {
+static trine_status look_at_copies(fingerprint *f, int step, run_prints *out) {
     char name[FINGERPRINT_NAME];
     int ranks[2];
     TRY(fingerprint_replicas(f, name, ranks));
