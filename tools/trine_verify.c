@@ -20,6 +20,7 @@
 
 typedef struct {
     int steps;
+    bool rotate;
     const char *fingerprint, *against;
     int flip_step, flip_rank, flip_unit, flip_bit;
     const char **arguments; /* owned */
@@ -30,6 +31,9 @@ typedef struct {
 static const option rows[] = {
     {OPTION_HEADING("Runs")},
     {OPTION_INT("steps", settings, steps, "N", 1, 1000, 3, "steps of each run")},
+    {OPTION_FLAG("rotate", settings, rotate,
+                 "compare with the same layout, every rank one place further, instead of one rank: "
+                 "finds a faulty machine")},
     {OPTION_STRING("fingerprint", settings, fingerprint, "FILE", NULL,
                    "write what the layout has computed, for --against on another machine")},
     {OPTION_STRING("against", settings, against, "FILE", NULL,
@@ -63,6 +67,7 @@ static trine_status parse(settings *s, int argc, char **argv) {
 static trine_status verify(trine_world *world, const settings *s, const trine_config *config,
                            verify_verdict *verdict) {
     const verify_request request = {.steps = s->steps,
+                                    .rotate = s->rotate,
                                     .fingerprint = s->fingerprint,
                                     .against = s->against,
                                     .flip_step = s->flip_step,

@@ -30,7 +30,7 @@ static void prints_free(run_prints *p) {
 /* What is done besides training. */
 typedef struct {
     int steps;
-    bool nudged;
+    bool nudged, first;         /* first: this rank keeps what was seen */
     const verify_request *flip; /* NULL: nothing is flipped */
     int want_step, want_item;   /* -1: none */
 } run_plan;
@@ -87,7 +87,7 @@ static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *p
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
         TRY(trine_trainer_step(t, &metrics));
         TRY(fingerprint_collect(f, &metrics));
-        if (trine_world_rank(t->world) != 0) continue;
+        if (!plan->first) continue;
         TRY(keep(out, f, step, plan->steps));
         if (wanted) TRY(keep_values(out, f, plan->want_item));
     }
@@ -108,11 +108,15 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     return status;
 }
 
-/* On the first `ranks` ranks, while the others wait. Collective over: world. */
+#define TURNED 0
+
+/* On the first `ranks` ranks, while the others wait; TURNED: on all, each one place further. Collective over: world. */
 static trine_status run_on(trine_world *world, int ranks, const trine_config *config,
                            const run_plan *plan, run_prints *out) {
     trine_world *part = NULL;
-    TRY(comm_world_split(&part, world, trine_world_rank(world) < ranks ? 0 : -1));
+    const bool turned = ranks == TURNED;
+    TRY(turned ? comm_world_turn(&part, world)
+               : comm_world_split(&part, world, trine_world_rank(world) < ranks ? 0 : -1));
     trine_status status = part ? run(part, config, plan, out) : TRINE_OK;
     trine_world_destroy(&part);
     return trine_world_agree(world, status);
@@ -281,10 +285,15 @@ static trine_status read_file(verification *v) {
                            v->b.count, &hashes);
 }
 
+static int reference_ranks(const verification *v) {
+    return v->request->rotate ? TURNED : ranks_of(v->reference);
+}
+
 static trine_status run_all(verification *v) {
-    const run_plan plain = {v->request->steps, false, NULL, -1, -1},
-                   own = {v->request->steps, false, v->request, -1, -1},
-                   nudge = {v->request->steps, true, NULL, -1, -1};
+    const bool first = trine_world_rank(v->world) == 0;
+    const run_plan plain = {v->request->steps, false, first, NULL, -1, -1},
+                   own = {v->request->steps, false, first, v->request, -1, -1},
+                   nudge = {v->request->steps, true, first, NULL, -1, -1};
     TRY(run(v->world, v->config, &own, &v->a));
     TRY(trine_world_agree(v->world, write_file(v)));
     if (v->request->against) {
@@ -293,18 +302,19 @@ static trine_status run_all(verification *v) {
         TRY(run_on(v->world, 1, &alone, &plain, &v->base));
         return run_on(v->world, 1, &alone, &nudge, &v->nudged);
     }
-    TRY(run_on(v->world, ranks_of(v->reference), v->reference, &plain, &v->b));
+    TRY(run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b));
     if (v->proved == PROVE_ORDER) TRY(run_on(v->world, 1, v->reference, &nudge, &v->nudged));
     return TRINE_OK;
 }
 
 /* The same again, up to the step that is wrong, with the elements of the item. */
 static trine_status run_again(verification *v, const finding *found) {
-    const run_plan plain = {(int)found->step + 1, false, NULL, (int)found->step, (int)found->item},
-                   own = {(int)found->step + 1, false, v->request, (int)found->step,
-                          (int)found->item};
+    const bool first = trine_world_rank(v->world) == 0;
+    const int steps = (int)found->step + 1, item = (int)found->item;
+    const run_plan plain = {steps, false, first, NULL, steps - 1, item},
+                   own = {steps, false, first, v->request, steps - 1, item};
     TRY(run(v->world, v->config, &own, &v->a));
-    return run_on(v->world, ranks_of(v->reference), v->reference, &plain, &v->b);
+    return run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b);
 }
 
 static comparison comparison_of(const verification *v, int steps) {
@@ -353,7 +363,7 @@ trine_status verify_layout(trine_world *world, const trine_config *config,
                            const verify_request *request, verify_verdict *verdict, FILE *out) {
     const trine_config alone = one_rank(config);
     verification v = {.world = world, .request = request, .config = config};
-    v.reference = request->reference ? request->reference : &alone;
+    v.reference = request->reference ? request->reference : request->rotate ? config : &alone;
     const prove_side a = {.config = config, .ranks = trine_world_size(world)},
                      b = {.config = v.reference, .ranks = ranks_of(v.reference)};
     TRY(prove_configs(&a, &b, &v.proved, NULL));

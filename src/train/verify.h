@@ -18,6 +18,7 @@
 typedef struct {
     int steps;
     const trine_config *reference; /* NULL: the same on one rank */
+    bool rotate;             /* the same layout with every rank one place further, in place of one rank */
     const char *against;     /* a fingerprint file in its place; NULL: none */
     const char *fingerprint; /* write what the layout has computed; NULL: no */
     /* For tests: before step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit

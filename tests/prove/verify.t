@@ -59,6 +59,11 @@ verify 4 --flip-step 2 --flip-rank 3 --flip-unit 2 -- --tp 2 --pp 2
 found "step 2: the output of layer 1" "rounding does not explain it"
 result $? "without --exact: what rounding does not explain"
 
+verify 4 --rotate -- --dp 2 --tp 2 && ends "equal: all hashes are the same" 0 &&
+    verify 4 --rotate --flip-step 2 --flip-rank 2 -- --dp 4 --zero 3
+found "step 2: h.0" "before the step differs" "on rank 2"
+result $? "beside itself, every rank one place further"
+
 verify 2 --fingerprint "$dir/prints" -- --dp 2 && [ "$status" -eq 0 ] && verify 4 --against "$dir/prints" -- --dp 2 --tp 2 &&
     ends "equal up to rounding" 0 && verify 2 --against "$dir/prints" -- --dp 2 --zero 1 && ends "equal: all hashes are the same" 0
 result $? "a fingerprint file beside another layout"

@@ -45,7 +45,7 @@ struct trine_mesh {
  * group of one. */
 static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
     void *state = NULL;
-    TRY(mpi_split(mesh->world, n > 1 ? mesh->members[0] : -1, &state));
+    TRY(mpi_split(mesh->world, n > 1 ? mesh->members[0] : -1, mesh->world->rank, &state));
     return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
 }
 
@@ -92,7 +92,7 @@ static int tied_stage(const mesh_needs *needs, int stage) {
 static trine_status add_pair(trine_mesh *mesh, trine_group group, int other) {
     int own = mesh->coord.pp;
     void *none;
-    if (other < 0) return mpi_split(mesh->world, -1, &none);
+    if (other < 0) return mpi_split(mesh->world, -1, 0, &none);
     mesh->members[0] = rank_at_stage(mesh, own < other ? own : other);
     mesh->members[1] = rank_at_stage(mesh, own < other ? other : own);
     return add_group(mesh, group, 2);

@@ -137,10 +137,10 @@ static trine_status settle(trine_world *part, void **state) {
     return take_memory(part);
 }
 
-static trine_status join_part(trine_world *part, trine_world *world, int color) {
+static trine_status join_part(trine_world *part, trine_world *world, int color, int place) {
     void *state = NULL;
-    TRY(mpi_split(world, color, &part->watchdog));
-    TRY(mpi_split(world, color, &state));
+    TRY(mpi_split(world, color, place, &part->watchdog));
+    TRY(mpi_split(world, color, place, &state));
     trine_status status = settle(part, &state);
     if (status != TRINE_OK) mpi_free(&state);
     TRY(status);
@@ -148,12 +148,12 @@ static trine_status join_part(trine_world *part, trine_world *world, int color) 
     return learn_hosts(part);
 }
 
-trine_status comm_world_split(trine_world **part, trine_world *world, int color) {
+static trine_status split(trine_world **part, trine_world *world, int color, int place) {
     void *none;
     *part = NULL;
     if (color < 0) {
-        TRY(mpi_split(world, color, &none));
-        return mpi_split(world, color, &none);
+        TRY(mpi_split(world, color, place, &none));
+        return mpi_split(world, color, place, &none);
     }
     trine_world *w = new_world();
     CHECK(w, TRINE_ENOMEM, "no memory for a part of the world");
@@ -162,11 +162,19 @@ trine_status comm_world_split(trine_world **part, trine_world *world, int color)
     w->message_limit = world->message_limit;
     w->choice = world->choice;
     w->audit_wanted = world->audit_wanted;
-    trine_status status = join_part(w, world, color);
+    trine_status status = join_part(w, world, color, place);
     *part = w;
     if (status != TRINE_OK) trine_world_destroy(part);
     TRY(status);
     return TRINE_OK;
+}
+
+trine_status comm_world_split(trine_world **part, trine_world *world, int color) {
+    return split(part, world, color, world->rank);
+}
+
+trine_status comm_world_turn(trine_world **turned, trine_world *world) {
+    return split(turned, world, 0, (world->rank + 1) % world->size);
 }
 
 void trine_world_destroy(trine_world **world) {

@@ -47,12 +47,12 @@ trine_status mpi_duplicate(void **state) {
     return state_create(state, comm);
 }
 
-trine_status mpi_split(trine_world *world, int color, void **state) {
+trine_status mpi_split(trine_world *world, int color, int place, void **state) {
     *state = NULL;
     if (world->size == 1) return TRINE_OK;
     MPI_Comm comm;
     TRY_MPI_BLOCKING(MPI_Comm_split(((const mpi_state *)world->comm->state)->comm,
-                                    color < 0 ? MPI_UNDEFINED : color, world->rank, &comm));
+                                    color < 0 ? MPI_UNDEFINED : color, place, &comm));
     return comm == MPI_COMM_NULL ? TRINE_OK : state_create(state, comm);
 }
 
