@@ -97,7 +97,8 @@ trine_status comm_group_end(const trine_mesh *mesh);
  * Freed by trine_world_destroy, before `world`. (Used for several smaller layouts in one job, and for a reference
  * run on one rank.) Errors: TRINE_ENOMEM, TRINE_EMPI. Collective over: world. */
 trine_status comm_world_split(trine_world **part, trine_world *world, int color);
-/* The same for all ranks, each one place further: the last is rank 0. (Another machine does the work of each rank.) */
+/* The same for all ranks, each one place further: the last is rank 0. (Another machine does the work of each
+ * rank.) */
 trine_status comm_world_turn(trine_world **turned, trine_world *world);
 
 const char *comm_group_name(trine_group group);
