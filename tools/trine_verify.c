@@ -111,34 +111,41 @@ static trine_status write_tokens(const char *path) {
     return whole_file_publish(&file, NULL);
 }
 
-/* A row of the set as arguments, in text; returns their number. */
-static int fill_row(const char *row, int ranks, const char *path, char text[512],
-                    char *arguments[64]) {
-    char n[16], h[16];
+/* The words of a row and the numbers that some stand for, which arguments point to. */
+typedef struct {
+    char text[512], all[16], half[16];
+    char *arguments[64];
+} set_row;
+
+/* Returns the number of arguments. */
+static int fill_row(set_row *out, const char *row, int ranks, const char *path) {
     int count = 1;
-    snprintf(n, sizeof n, "%d", ranks), snprintf(h, sizeof h, "%d", ranks / 2);
+    snprintf(out->all, sizeof out->all, "%d", ranks);
+    snprintf(out->half, sizeof out->half, "%d", ranks / 2);
     const int layers = ranks < 4 ? 4 : 2 * ranks;
-    snprintf(text, 512,
+    snprintf(out->text, sizeof out->text,
              "%s --num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
              "--vocab-size 512 "
              "--micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 --data-path %s",
              row, layers, 4 * ranks, path);
-    arguments[0] = "trine-verify";
-    for (char *word = strtok(text, " "); word && count < 63; word = strtok(NULL, " "))
-        arguments[count++] = !strcmp(word, "N") ? strdup(n) : !strcmp(word, "H") ? strdup(h) : word;
-    arguments[count] = NULL;
+    out->arguments[0] = "trine-verify";
+    for (char *word = strtok(out->text, " "); word && count < 63; word = strtok(NULL, " "))
+        out->arguments[count++] = !strcmp(word, "N")   ? out->all
+                                  : !strcmp(word, "H") ? out->half
+                                                       : word;
+    out->arguments[count] = NULL;
     return count;
 }
 
 static trine_status verify_row(trine_world *world, const settings *s, const char *row,
                                const char *path, verify_verdict *worst) {
     static trine_run run;
-    char text[512], *arguments[64];
+    set_row words;
     trine_config config;
     verify_verdict verdict = VERIFY_EQUAL;
     const bool first = trine_world_rank(world) == 0;
-    const int count = fill_row(row, trine_world_size(world), path, text, arguments);
-    TRY(trine_parse(count, arguments, &config, &run));
+    const int count = fill_row(&words, row, trine_world_size(world), path);
+    TRY(trine_parse(count, words.arguments, &config, &run));
     trine_config checked = config;
     if (first) printf("%s: ", row), fflush(stdout);
     if (trine_config_check(&checked, trine_world_size(world)) != TRINE_OK) {

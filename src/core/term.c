@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/mix.h"
 #include "base/status.h"
 
 #define FIRST_BUCKETS 1024
@@ -23,20 +24,14 @@ trine_status term_status(const term_pool *pool) {
 
 /* ---- Nodes ---- */
 
-/* The finalizer of MurmurHash3 (Appleby, public domain). */
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 33, x *= 0xff51afd7ed558ccdu;
-    x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53u;
-    return x ^ x >> 33;
-}
-
 /* Of the numbers [0, count), as a node has it. */
 static uint64_t share(int micro) {
-    return mix((uint64_t)micro + 1);
+    return mix_bits((uint64_t)micro + 1);
 }
 
 static int32_t bucket_of(const term_pool *pool, const term_node *n) {
-    uint64_t hash = mix((uint64_t)n->kind << 60 ^ (uint64_t)(uint32_t)n->a << 28 ^ (uint32_t)n->b);
+    uint64_t hash =
+        mix_bits((uint64_t)n->kind << 60 ^ (uint64_t)(uint32_t)n->a << 28 ^ (uint32_t)n->b);
     return (int32_t)(hash & (uint64_t)(pool->bucket_count - 1));
 }
 

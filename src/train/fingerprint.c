@@ -6,6 +6,7 @@
 
 #include "base/c_locale.h"
 #include "base/half.h"
+#include "base/mix.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
 
@@ -24,6 +25,7 @@ struct fingerprint {
     size_t host_bytes;
     uint64_t *hashes; /* of all items, for their sums */
     double *squares;
+    float *sampled;
 };
 
 /* ---- The list of items ---- */
@@ -82,8 +84,9 @@ static trine_status list_items(fingerprint *f) {
     f->items = calloc(f->count, sizeof *f->items);
     f->hashes = calloc(f->count, sizeof *f->hashes);
     f->squares = calloc(f->count, sizeof *f->squares);
-    CHECK(f->items && f->hashes && f->squares, TRINE_ENOMEM, "no memory for %zu fingerprints",
-          f->count);
+    f->sampled = calloc(f->count * FINGERPRINT_SAMPLES, sizeof *f->sampled);
+    CHECK(f->items && f->hashes && f->squares && f->sampled, TRINE_ENOMEM,
+          "no memory for %zu fingerprints", f->count);
     list_tensors(f, PRINT_START, "", &at);
     f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
     f->loss = at, list_number(f, "the loss", &at);
@@ -99,19 +102,12 @@ static trine_status list_items(fingerprint *f) {
 
 /* ---- Elements ---- */
 
-/* The finalizer of MurmurHash3 (Appleby, public domain). */
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 33, x *= 0xff51afd7ed558ccdu;
-    x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53u;
-    return x ^ x >> 33;
-}
-
 /* Element `place` of the unsharded item. */
 static void add_element(fingerprint *f, size_t item, uint64_t place, float x) {
     print_item *p = &f->items[item];
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    p->hash += mix((uint64_t)bits + mix(place + 1));
+    p->hash += mix_bits((uint64_t)bits + mix_bits(place + 1));
     p->squares += (double)x * (double)x;
     const uint64_t step = p->count > FINGERPRINT_SAMPLES ? p->count / FINGERPRINT_SAMPLES : 1;
     if (place % step == 0 && place / step < FINGERPRINT_SAMPLES) p->samples[place / step] = x;
@@ -282,7 +278,7 @@ static trine_status hash_held(fingerprint *f, uint64_t *const hashes[COPIES]) {
                     float x = element_of(f->t->dev->compute, f->host, e);
                     uint32_t bits;
                     memcpy(&bits, &x, sizeof bits);
-                    hash += mix((uint64_t)bits + mix(e + 1));
+                    hash += mix_bits((uint64_t)bits + mix_bits(e + 1));
                 }
                 add_copy(f, u, r, &t, hash, hashes, at);
             }
@@ -398,7 +394,7 @@ void fingerprint_destroy(fingerprint **out) {
     fingerprint *f = *out;
     if (!f) return;
     if (f->t) exec_detach(&f->t->interpreter, &f->observer);
-    void *all[] = {f->items, f->hashes, f->squares, f->host, f->values, f->ranks};
+    void *all[] = {f->items, f->hashes, f->squares, f->host, f->values, f->ranks, f->sampled};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) free(all[n]);
     free(f);
     *out = NULL;
@@ -407,14 +403,19 @@ void fingerprint_destroy(fingerprint **out) {
 /* The sums over all ranks. A sampled element is on one rank, so that adding zeros changes no bit. */
 static trine_status add_ranks(fingerprint *f) {
     trine_comm *world = trine_mesh_group(f->t->mesh, TRINE_WORLD);
-    for (size_t n = 0; n < f->count; n++)
+    for (size_t n = 0; n < f->count; n++) {
         f->hashes[n] = f->items[n].hash, f->squares[n] = f->items[n].squares;
+        memcpy(f->sampled + n * FINGERPRINT_SAMPLES, f->items[n].samples,
+               sizeof f->items[n].samples);
+    }
     TRY(trine_all_reduce(world, f->hashes, f->hashes, f->count, TRINE_I64, TRINE_SUM));
     TRY(trine_all_reduce(world, f->squares, f->squares, f->count, TRINE_F64, TRINE_SUM));
+    TRY(trine_all_reduce(world, f->sampled, f->sampled, f->count * FINGERPRINT_SAMPLES, TRINE_F32,
+                         TRINE_SUM));
     for (size_t n = 0; n < f->count; n++) {
         f->items[n].hash = f->hashes[n], f->items[n].squares = f->squares[n];
-        TRY(trine_all_reduce(world, f->items[n].samples, f->items[n].samples, FINGERPRINT_SAMPLES,
-                             TRINE_F32, TRINE_SUM));
+        memcpy(f->items[n].samples, f->sampled + n * FINGERPRINT_SAMPLES,
+               sizeof f->items[n].samples);
     }
     if (f->wanted < 0) return TRINE_OK;
     const size_t count = f->items[f->wanted].count;
@@ -428,7 +429,7 @@ static void add_number(fingerprint *f, size_t item, double x) {
     uint64_t bits;
     if (trine_world_rank(f->t->world) != 0) return;
     memcpy(&bits, &x, sizeof bits);
-    p->hash = mix(bits + 1), p->squares = x * x, p->samples[0] = (float)x;
+    p->hash = mix_bits(bits + 1), p->squares = x * x, p->samples[0] = (float)x;
     if ((int)item == f->wanted) f->values[0] = (float)x, f->ranks[0] = 1;
 }
 
@@ -486,7 +487,8 @@ static trine_status nudge_elements(trine_trainer *t, const held_unit *u, int r, 
     if (status == TRINE_OK)
         status = device_read(t->dev, x, state_master(h, u, r, part), part.count * sizeof *x);
     for (size_t n = 0; n < part.count && status == TRINE_OK; n++) {
-        const bool up = mix(seed ^ mix((uint64_t)u->unit << 40 ^ (uint64_t)(from + n))) & 1;
+        const bool up =
+            mix_bits(seed ^ mix_bits((uint64_t)u->unit << 40 ^ (uint64_t)(from + n))) & 1;
         x[n] += (float)((up ? 1 : -1) * unit_of(type) * (double)x[n]);
         half[n] = half_of(type, x[n]);
     }

@@ -39,6 +39,7 @@ typedef struct {
     char name[FINGERPRINT_NAME]; /* "the gradient of h.0.ln_1.weight", "the output of layer 3, sample 5" */
     uint64_t count; /* elements of the unsharded tensor */
     uint64_t hash;
+    bool no_hash; /* of a file without them: norm and samples are compared */
     double squares;
     float samples[FINGERPRINT_SAMPLES]; /* elements k count / SAMPLES for k = 0, 1, ...; fewer if count is less */
 } print_item;

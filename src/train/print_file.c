@@ -39,7 +39,8 @@ static void write_item(FILE *out, int step, const print_item *p) {
     fprintf(out,
             "{\"step\":%d,\"item\":\"%s\",\"count\":%" PRIu64 ",\"hash\":\"%016" PRIx64
             "\",\"norm\":%s",
-            step, p->name, p->count, p->hash, json_number(number, sqrt(p->squares)));
+            step, p->name, p->count, p->hash,
+            isfinite(p->squares) ? json_number(number, sqrt(p->squares)) : "null");
     fputs(",\"samples\":[", out);
     for (int n = 0; n < FINGERPRINT_SAMPLES && (uint64_t)n < p->count; n++)
         fprintf(out, "%s%s", n ? "," : "",
@@ -60,8 +61,7 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
                 steps, run, machine);
         for (int s = 0; s < steps; s++)
             for (size_t n = 0; n < count; n++)
-                if (isfinite(items[(size_t)s * count + n].squares))
-                    write_item(out, s + 1, &items[(size_t)s * count + n]);
+                write_item(out, s + 1, &items[(size_t)s * count + n]);
         status = whole_file_publish(&file, NULL);
     }
     whole_file_abandon(&file);
@@ -77,7 +77,6 @@ typedef struct {
     print_item *items;
     int steps;
     size_t count, next; /* next: where the item of the next line is likely to be */
-    bool hashes;
 } reader;
 
 static print_item *find_item(reader *r, int step, const char *name) {
@@ -108,7 +107,8 @@ static trine_status read_item(reader *r, const cJSON *line, bool *seen) {
                *hash = json_text(json_member(line, "hash"));
     const cJSON *norm = json_member(line, "norm");
     CHECK(json_integer(json_member(line, "step"), &step) && step >= 1 && name &&
-              json_integer(json_member(line, "count"), &count) && cJSON_IsNumber(norm),
+              json_integer(json_member(line, "count"), &count) &&
+              (cJSON_IsNumber(norm) || cJSON_IsNull(norm)),
           TRINE_EDATA,
           "%s, line %d: an item has \"step\", \"item\", \"count\", \"norm\" and \"samples\"",
           r->path, r->line);
@@ -119,8 +119,8 @@ static trine_status read_item(reader *r, const cJSON *line, bool *seen) {
           "%s, line %d: %s has %" PRIu64 " elements there, %" PRIu64 " here", r->path, r->line,
           name, count, p->count);
     seen[p - r->items] = true;
-    p->squares = norm->valuedouble * norm->valuedouble;
-    r->hashes = r->hashes && hash;
+    p->squares = cJSON_IsNull(norm) ? NAN : norm->valuedouble * norm->valuedouble;
+    p->no_hash = !hash;
     if (hash) p->hash = strtoull(hash, NULL, 16);
     return read_samples(r, json_member(line, "samples"), p);
 }
@@ -159,8 +159,8 @@ static trine_status read_lines(reader *r, char *text, const trine_config *config
 }
 
 trine_status print_file_read(const char *path, const trine_config *config, print_item *items,
-                             int steps, size_t count, bool *hashes) {
-    reader r = {.path = path, .items = items, .steps = steps, .count = count, .hashes = true};
+                             int steps, size_t count) {
+    reader r = {.path = path, .items = items, .steps = steps, .count = count};
     const size_t all = (size_t)steps * count;
     char *text = NULL;
     size_t bytes;
@@ -173,7 +173,6 @@ trine_status print_file_read(const char *path, const trine_config *config, print
     }
     for (size_t n = 0; n < all; n++)
         if (!seen[n]) items[n].count = 0;
-    *hashes = r.hashes;
     free(text);
     free(seen);
     return status;

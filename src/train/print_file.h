@@ -19,9 +19,9 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
                               const print_item *items, int steps, size_t count);
 
 /* Reads a file into items (steps, count), whose names and counts are set: hash, norm and samples of those that the
- * file has; the others get count 0. *hashes: whether all that are there have hashes. Errors: TRINE_EDATA with the
+ * file has; the others get count 0. Errors: TRINE_EDATA with the
  * line, for a file of another run with both texts; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status print_file_read(const char *path, const trine_config *config, print_item *items, int steps,
-                             size_t count, bool *hashes);
+                             size_t count);
 
 #endif

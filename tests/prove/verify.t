@@ -72,6 +72,12 @@ verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/prints" -- --
 found "step 1: " "in the reference"
 result $? "and beside a run with a fault"
 
+sed 's/"hash":"[0-9a-f]*",//' "$dir/prints" >"$dir/plain"
+verify 2 --against "$dir/plain" -- --dp 2 && ends "equal up to rounding" 0 &&
+    verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/plain" -- --dp 2
+found "step 1: " "in the reference"
+result $? "a file without hashes: norms and samples are compared"
+
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
 [ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
 result $? "a file of another run is refused with both"
