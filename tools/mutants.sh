@@ -21,6 +21,7 @@ list=tests/mutants/list
 matrix=tests/mutants/matrix
 work=$build/mutants
 limit=${MUTANT_SECONDS:-150}
+enough=${MATRIX_FAILURES:-3}
 cores=$(nproc)
 jobs=${J:-$((cores > 8 ? 8 : cores))}
 # A worker's folder, and its tree: built once, then file by file. What a mutant's build replaces is put back.
@@ -331,7 +332,7 @@ explore() {
     while read -r test ranks; do
         case "$failed " in *" $test:"*) continue ;; esac
         if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
-        if [ $count = 3 ]; then end=three; break; fi
+        if [ $count = "$enough" ]; then end=enough; break; fi
         limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
         if [ $limit -le 0 ]; then end="time"; break; fi
         # shellcheck disable=SC2046  # split into targets
