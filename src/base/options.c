@@ -147,6 +147,10 @@ const char *options_environment(const char *name) {
     return getenv(name);
 }
 
+void options_set_environment(const char *name, const char *value) {
+    setenv(name, value, 0);
+}
+
 bool options_seconds(const char *text, double *seconds) {
     const option row = {.kind = OPTION_KIND_DOUBLE, .min = 0, .max = HUGE_VAL};
     return read_double(&row, text, seconds);
@@ -397,6 +401,7 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
 }
 
 trine_status options_read(const options *o, int argc, char *const argv[]) {
+    options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     options_defaults(o);
     trine_status status = options_parse(o, argc, argv);
     bool *help = options_member(o, find_help(o));

@@ -186,7 +186,8 @@ void options_defaults(const options *o);
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
 /* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
- * prints the help with the defaults on standard output instead; that takes precedence over errors.
+ * prints the help with the defaults on standard output instead; that takes precedence over errors. Sets
+ * NCCL_LAUNCH_ORDER_IMPLICIT=1, unless it is set (docs/api.md).
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
@@ -218,6 +219,9 @@ void options_expected(const option *row, char *text, size_t size);
 /* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
  * rank there before MPI_Init. Not collective. */
 const char *options_environment(const char *name);
+
+/* Sets an environment variable of this process, unless it is set. Not thread-safe. Not collective. */
+void options_set_environment(const char *name, const char *value);
 
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
