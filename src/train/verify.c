@@ -10,6 +10,7 @@
 #include "device/cpu/cpu.h"
 #include "plan/prove_configs.h"
 #include "train/print_file.h"
+#include "trine_checkpoint.h"
 
 /* One run's items of all steps; on rank 0 of the world, else empty. */
 typedef struct {
@@ -31,6 +32,7 @@ static void prints_free(run_prints *p) {
 typedef struct {
     int steps;
     bool nudged, first;         /* first: this rank keeps what was seen */
+    trine_checkpoint start;     /* where its member `load` is not NULL */
     const verify_request *flip; /* NULL: nothing is flipped */
     int want_step, want_item;   /* -1: none */
 } run_plan;
@@ -100,6 +102,8 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     fingerprint *f = NULL;
     prints_free(out);
     trine_status status = trine_trainer_create(&t, world, config);
+    if (status == TRINE_OK && plan->start.load)
+        status = trine_trainer_load(t, &plan->start, NULL, NULL);
     if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(t, 1);
     if (status == TRINE_OK) status = fingerprint_create(&f, t);
     if (status == TRINE_OK) status = steps_of(t, f, plan, out);
@@ -125,7 +129,7 @@ static trine_status run_on(trine_world *world, int ranks, const trine_config *co
 /* ---- Comparing ---- */
 
 static bool same_bits(const print_item *x, const print_item *y) {
-    return !y->no_hash && x->hash == y->hash;
+    return !y->no_hash && x->hash == y->hash && !y->lines[0];
 }
 
 /* The largest difference of two items' sampled elements, relative to the root of the mean square. */
@@ -143,6 +147,7 @@ typedef struct {
     const run_prints *a, *b;
     const run_prints *base,
         *nudged; /* what rounding does, from base to nudged; NULL: bits must be equal */
+    const char *against; /* the file that b is of; NULL: it is a run */
     int steps;
 } comparison;
 
@@ -170,7 +175,7 @@ static bool first_wrong(const comparison *c, int *step, size_t *item, double *fa
             if (!y->count || same_bits(x, y)) continue;
             *far = distance(x, y), *most = limits[x->kind];
             *step = s, *item = n;
-            if (!c->nudged || !(*far <= *most)) return true;
+            if (!c->nudged || !(*far <= *most) || y->lines[0]) return true;
         }
     }
     return false;
@@ -181,8 +186,7 @@ static void print_element(const comparison *c, const print_item *x, const print_
                           double most, FILE *out) {
     const bool all = c->a->values && c->b->values;
     const uint64_t count = all || x->count < FINGERPRINT_SAMPLES ? x->count : FINGERPRINT_SAMPLES,
-                   step =
-                       all || x->count < FINGERPRINT_SAMPLES ? 1 : x->count / FINGERPRINT_SAMPLES;
+                   step = all ? 1 : fingerprint_stride(x->count);
     const double near = c->nudged ? most * sqrt(y->squares / (double)y->count) : 0;
     for (uint64_t n = 0; n < count; n++) {
         const float a = all ? c->a->values[n] : x->samples[n],
@@ -191,7 +195,7 @@ static void print_element(const comparison *c, const print_item *x, const print_
         c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(n * step),
                   (unsigned long long)x->count, (double)a);
         if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[n] - 1);
-        c_fprintf(out, ", %.9g in the reference\n", (double)b);
+        c_fprintf(out, ", %.9g in %s\n", (double)b, c->against ? c->against : "the reference");
         return;
     }
 }
@@ -206,6 +210,10 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
                         FILE *out) {
     const print_item *x = &c->a->items[(size_t)step * c->a->count + item],
                      *y = &c->b->items[(size_t)step * c->b->count + item];
+    if (y->lines[0])
+        c_fprintf(out, "step %d: %s has other values in line %d of %s than in line %d\n", step + 1,
+                  y->name, y->lines[1], c->against, y->lines[0]);
+    if (c->nudged && far <= most) return;
     c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
     print_element(c, x, y, most, out);
     if (c->nudged)
@@ -292,11 +300,16 @@ static int reference_ranks(const verification *v) {
     return v->request->rotate ? TURNED : ranks_of(v->reference);
 }
 
+static trine_checkpoint start_of(const verify_request *q) {
+    return (trine_checkpoint){.load = q->load, .load_weights_only = q->load_weights_only};
+}
+
 static trine_status run_all(verification *v) {
     const bool first = trine_world_rank(v->world) == 0;
-    const run_plan plain = {v->request->steps, false, first, NULL, -1, -1},
-                   own = {v->request->steps, false, first, v->request, -1, -1},
-                   nudge = {v->request->steps, true, first, NULL, -1, -1};
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {v->request->steps, false, first, start, NULL, -1, -1},
+                   own = {v->request->steps, false, first, start, v->request, -1, -1},
+                   nudge = {v->request->steps, true, first, start, NULL, -1, -1};
     TRY(run(v->world, v->config, &own, &v->a));
     TRY(trine_world_agree(v->world, write_file(v)));
     if (v->request->against) {
@@ -314,8 +327,9 @@ static trine_status run_all(verification *v) {
 static trine_status run_again(verification *v, const finding *found) {
     const bool first = trine_world_rank(v->world) == 0;
     const int steps = (int)found->step + 1, item = (int)found->item;
-    const run_plan plain = {steps, false, first, NULL, steps - 1, item},
-                   own = {steps, false, first, v->request, steps - 1, item};
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {steps, false, first, start, NULL, steps - 1, item},
+                   own = {steps, false, first, start, v->request, steps - 1, item};
     TRY(run(v->world, v->config, &own, &v->a));
     return run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b);
 }
@@ -323,7 +337,7 @@ static trine_status run_again(verification *v, const finding *found) {
 static comparison comparison_of(const verification *v, int steps) {
     const run_prints *base = v->request->against ? &v->base : &v->b;
     const bool rounds = v->request->against || v->proved == PROVE_ORDER;
-    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, steps};
+    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, v->request->against, steps};
 }
 
 static bool any_differs(const comparison *c) {
@@ -358,8 +372,15 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
 static void print_verdict(const verification *v, verify_verdict verdict, FILE *out) {
     static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
                                         "wrong"};
-    c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict],
-              v->request->steps, v->a.count, prove_verdict_text(v->proved));
+    const int steps = v->request->steps;
+    size_t in_file = 0;
+    for (size_t n = 0; n < v->b.count * (size_t)steps; n++) in_file += v->b.items[n].count > 0;
+    if (v->request->against)
+        c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
+                  in_file, v->a.count * (size_t)steps, v->request->against);
+    else
+        c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict], steps,
+                  v->a.count, prove_verdict_text(v->proved));
 }
 
 trine_status verify_layout(trine_world *world, const trine_config *config,
