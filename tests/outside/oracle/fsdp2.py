@@ -22,6 +22,7 @@ def shard(model, case):
         fully_shard(layer, mesh=mesh, ignored_params=ignored)
     fully_shard(model, mesh=mesh, ignored_params=ignored)
     if case == "sum":  # not the mean, in one layer
+        model.layers["1"].set_force_sum_reduction_for_comms(True)
         model.layers["1"].set_gradient_divide_factor(1.0)
 
 
