@@ -21,7 +21,7 @@
 
 typedef struct {
     int steps;
-    bool rotate;
+    bool rotate, until_wrong;
     const char *fingerprint, *against;
     int flip_step, flip_rank, flip_unit, flip_bit;
     const char **arguments; /* owned */
@@ -39,6 +39,8 @@ static const option rows[] = {
                    "write what the layout has computed, for --against on another machine")},
     {OPTION_STRING("against", settings, against, "FILE", NULL,
                    "compare with a file of --fingerprint instead of one rank")},
+    {OPTION_FLAG("until-wrong", settings, until_wrong,
+                 "of the standard set: end at the first layout that is wrong")},
     {OPTION_HEADING("Tests of the test")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
                 "change a bit of a parameter before this step; 0: never")},
@@ -85,16 +87,26 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
 /* Of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
 static const char *const set[] = {
     "--dp N",
-    "--dp N --zero 1",
-    "--dp N --zero 3 --bf16",
+    "--dp N --zero 1 --transport mpi",
+    "--dp N --zero 2 --ranks-per-node H",
+    "--dp N --zero 3 --gather-buffers 3",
     "--tp N --sequence-parallel",
+    "--tp N --family llama --num-query-groups 2 --vocab-size 509",
+    "--tp N --family qwen3 --num-query-groups 2 --sequence-parallel",
+    "--dp H --tp 2 --zero 2 --hidden-dropout 0.1 --attention-dropout 0.1 --sequence-parallel",
     "--pp N --schedule zb",
-    "--dp H --tp 2 --zero 2",
-    "--dp H --pp 2 --schedule interleaved --recompute-granularity full",
-    "--tp 2 --pp H --fp16",
+    "--dp H --pp 2 --schedule zbv --zero 2 --reduce-buffers 2",
+    "--dp H --pp 2 --schedule interleaved --recompute-granularity full --zero 3",
+    "--tp 2 --pp H --recompute-granularity selective --untied",
+    "--dp N --zero 3 --bf16",
+    "--dp H --tp 2 --bf16 --grad-dtype bf16 --zero 1",
+    "--tp 2 --pp H --fp16 --initial-loss-scale 4096",
     "--dp N --exact --exact-tp 2",
+    "--dp N --exact --exact-dp N --zero 1 --ranks-per-node H --bf16",
     "--tp N --exact --exact-tp N --sequence-parallel",
+    "--tp N --exact --exact-tp N --family llama --num-query-groups 2",
     "--pp N --exact --exact-dp 4 --bf16 --zero 2",
+    "--pp N --exact --exact-dp 4 --schedule zb --zero 1",
     "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
 };
 
@@ -127,10 +139,10 @@ static int fill_row(set_row *out, const char *row, int ranks, const char *path) 
     snprintf(out->half, sizeof out->half, "%d", ranks / 2);
     const int layers = ranks < 4 ? 4 : 2 * ranks;
     snprintf(out->text, sizeof out->text,
-             "%s --num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
-             "--vocab-size 512 "
-             "--micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 --data-path %s",
-             row, layers, 4 * ranks, path);
+             "--num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
+             "--vocab-size 512 --micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 "
+             "--data-path %s %s",
+             layers, 4 * ranks, path, row);
     out->arguments[0] = "trine-verify";
     for (char *word = strtok(out->text, " "); word && count < 63; word = strtok(NULL, " "))
         out->arguments[count++] = !strcmp(word, "N")   ? out->all
@@ -168,8 +180,10 @@ static trine_status verify_set(trine_world *world, const settings *s, verify_ver
              (long)getpid());
     trine_status status = write_tokens(path);
     status = trine_world_agree(world, status);
-    for (size_t n = 0; n < sizeof set / sizeof *set && status == TRINE_OK; n++)
+    for (size_t n = 0; n < sizeof set / sizeof *set && status == TRINE_OK; n++) {
+        if (s->until_wrong && *worst == VERIFY_WRONG) break;
         status = verify_row(world, s, set[n], path, worst);
+    }
     unlink(path);
     return status;
 }

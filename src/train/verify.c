@@ -19,6 +19,7 @@ typedef struct {
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
+    int skipped;   /* the first step whose gradients were not finite, from 1 on; 0: none */
     float *values; /* of the item that was asked for; owned */
     int64_t *ranks;
 } run_prints;
@@ -89,6 +90,7 @@ static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *p
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
         TRY(trine_trainer_step(t, &metrics));
         TRY(fingerprint_collect(f, &metrics));
+        if (metrics.skipped && !out->skipped) out->skipped = step + 1;
         if (!plan->first) continue;
         TRY(keep(out, f, step, plan->steps));
         if (wanted) TRY(keep_values(out, f, plan->want_item));
@@ -134,11 +136,12 @@ static bool same_bits(const print_item *x, const print_item *y) {
 
 /* The largest difference of two items' sampled elements, relative to the root of the mean square. */
 static double distance(const print_item *a, const print_item *b) {
-    const double scale = sqrt(b->squares / (double)b->count);
+    const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
+                 scale = larger / sqrt((double)b->count);
     double most = 0;
     for (int n = 0; n < FINGERPRINT_SAMPLES; n++)
         most = fmax(most, fabs((double)a->samples[n] - (double)b->samples[n]));
-    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (sqrt(b->squares) + 1e-300);
+    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
     if (!isfinite(most) || !isfinite(norms)) return INFINITY;
     return fmax(scale > 0 ? most / scale : most, norms);
 }
@@ -151,29 +154,64 @@ typedef struct {
     int steps;
 } comparison;
 
-/* Of items of a kind: the largest that the nudge has brought, in this step and before. */
-static double allowed(const comparison *c, int step, print_kind kind) {
+/* How far the nudge has moved an item. */
+static double moved(const comparison *c, size_t at) {
+    return distance(&c->nudged->items[at], &c->base->items[at]);
+}
+
+/* Of items of a kind: the farthest that the nudge has moved one, in this step and before. */
+static double farthest(const comparison *c, int step, print_kind kind) {
     double most = 0;
-    for (int s = 0; s <= step; s++)
-        for (size_t n = 0; n < c->b->count; n++) {
-            const size_t at = (size_t)s * c->b->count + n;
-            if (c->b->items[at].kind == kind)
-                most = fmax(most, distance(&c->nudged->items[at], &c->base->items[at]));
-        }
-    return VERIFY_MARGIN * most;
+    for (size_t at = 0; at < (size_t)(step + 1) * c->b->count; at++)
+        if (c->b->items[at].kind == kind) most = fmax(most, moved(c, at));
+    return most;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of that in the first step; `scratch` has room for a step's items. */
+static double typical(const comparison *c, print_kind kind, double *scratch) {
+    size_t count = 0;
+    for (size_t at = 0; at < c->b->count; at++)
+        if (c->b->items[at].kind == kind) scratch[count++] = moved(c, at);
+    qsort(scratch, count, sizeof *scratch, by_size);
+    return count ? scratch[count / 2] : 0;
+}
+
+/* Kinds of which each item is held to its own in the first step, in which both runs begin with the same parameters.
+ * The others are few numbers, or are divided by their own size: AdamW moves an element whose gradient is nearly 0 by a
+ * whole learning rate, up or down. */
+static bool held_to_itself(print_kind kind) {
+    return kind == PRINT_OUTPUT || kind == PRINT_BACKWARD || kind == PRINT_GRADIENT ||
+           kind == PRINT_MOMENT1 || kind == PRINT_MOMENT2;
+}
+
+/* What an item may be away by; most[], usual[]: farthest and typical of its kind. */
+static double allowed(const comparison *c, int step, size_t item, const double *most,
+                      const double *usual) {
+    const print_kind kind = c->a->items[item].kind;
+    if (!c->nudged) return 0;
+    if (step > 0 || !held_to_itself(kind)) return VERIFY_MARGIN * most[kind];
+    return VERIFY_MARGIN * fmax(moved(c, item), usual[kind]);
 }
 
 /* The first item that is wrong; false: none is. *far, *most: its distance and what rounding explains. */
-static bool first_wrong(const comparison *c, int *step, size_t *item, double *far, double *most) {
+static bool first_wrong(const comparison *c, double *scratch, int *step, size_t *item, double *far,
+                        double *most) {
+    double limits[PRINT_KINDS] = {0}, usual[PRINT_KINDS] = {0};
+    for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
+        usual[k] = typical(c, (print_kind)k, scratch);
     for (int s = 0; s < c->steps; s++) {
-        double limits[PRINT_KINDS];
-        for (int k = 0; k < PRINT_KINDS; k++)
-            limits[k] = c->nudged ? allowed(c, s, (print_kind)k) : 0;
+        for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
+            limits[k] = farthest(c, s, (print_kind)k);
         for (size_t n = 0; n < c->a->count; n++) {
             const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
                              *y = &c->b->items[(size_t)s * c->b->count + n];
             if (!y->count || same_bits(x, y)) continue;
-            *far = distance(x, y), *most = limits[x->kind];
+            *far = distance(x, y), *most = allowed(c, s, n, limits, usual);
             *step = s, *item = n;
             if (!c->nudged || !(*far <= *most) || y->lines[0]) return true;
         }
@@ -234,6 +272,8 @@ static trine_config one_rank(const trine_config *config) {
     c.parallel.schedule = TRINE_1F1B;
     c.parallel.schedule_file = NULL, c.parallel.pp_split = NULL;
     c.parallel.virtual_stages = 0;
+    c.parallel.recompute = TRINE_RECOMPUTE_NONE, c.parallel.keep_recomputed = false;
+    c.parallel.split_backward = false;
     c.parallel.ranks_per_node = 0;
     return c;
 }
@@ -353,11 +393,16 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
     double far = 0, most = 0;
     int step = 0;
     size_t item = 0;
-    if (first && any_differs(&c)) {
+    double *scratch = malloc((v->a.count + 1) * sizeof *scratch);
+    trine_status status =
+        scratch ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for %zu limits", v->a.count);
+    if (first && status == TRINE_OK && any_differs(&c)) {
         found.wrong = VERIFY_ROUNDING;
-        if (first_wrong(&c, &step, &item, &far, &most))
+        if (first_wrong(&c, scratch, &step, &item, &far, &most))
             found = (finding){VERIFY_WRONG, step, (int64_t)item};
     }
+    free(scratch);
+    TRY(trine_world_agree(v->world, status));
     if (v->a.copies_step) found.wrong = VERIFY_WRONG;
     TRY(tell_all(v->world, &found));
     *verdict = (verify_verdict)found.wrong;
@@ -375,6 +420,9 @@ static void print_verdict(const verification *v, verify_verdict verdict, FILE *o
     const int steps = v->request->steps;
     size_t in_file = 0;
     for (size_t n = 0; n < v->b.count * (size_t)steps; n++) in_file += v->b.items[n].count > 0;
+    if (v->a.skipped)
+        c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
+                  v->a.skipped);
     if (v->request->against)
         c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
                   in_file, v->a.count * (size_t)steps, v->request->against);
