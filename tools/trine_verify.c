@@ -23,11 +23,16 @@ typedef struct {
     int steps;
     bool rotate, until_wrong;
     const char *fingerprint, *against;
+    verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
     const char **arguments; /* owned */
     int count;
     bool help;
 } settings;
+
+#define TEXT(name, text, what) text,
+static const char *const flips[] = {VERIFY_FLIP_LIST(TEXT)};
+#undef TEXT
 
 static const option rows[] = {
     {OPTION_HEADING("Runs")},
@@ -42,8 +47,13 @@ static const option rows[] = {
     {OPTION_FLAG("until-wrong", settings, until_wrong,
                  "of the standard set: end at the first layout that is wrong")},
     {OPTION_HEADING("Tests of the test")},
+    {OPTION_CHOICE(
+        "flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
+        "what a bit is changed of: a parameter before the step, a rank's own gradient in "
+        "memory, the same as if it had been computed so, or an activation that a rank "
+        "sends")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
-                "change a bit of a parameter before this step; 0: never")},
+                "change a bit in this step; 0: never")},
     {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
     {OPTION_INT("flip-unit", settings, flip_unit, "N", 0, INT_MAX, 1, "in this unit")},
     {OPTION_INT("flip-bit", settings, flip_bit, "N", 0, 31, 20, "the bit, from the lowest")},
@@ -75,6 +85,7 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
                                     .rotate = s->rotate,
                                     .fingerprint = s->fingerprint,
                                     .against = s->against,
+                                    .flip_what = s->flip_what,
                                     .flip_step = s->flip_step,
                                     .flip_rank = s->flip_rank,
                                     .flip_unit = s->flip_unit,
@@ -208,6 +219,10 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
     TRY(trine_world_create(&world, NULL, NULL));
     trine_status status = split < argc ? verify(world, s, &config, &trainer.checkpoint, verdict)
                                        : verify_set(world, s, verdict);
+    /* Before any rank ends, for which mpirun may kill the others. */
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    (void)status_user(status);
+    trine_error_print();
     trine_world_destroy(&world);
     return status;
 }

@@ -61,7 +61,8 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
                 steps, run, machine);
         for (int s = 0; s < steps; s++)
             for (size_t n = 0; n < count; n++)
-                write_item(out, s + 1, &items[(size_t)s * count + n]);
+                if (items[n].kind != PRINT_SHARE)
+                    write_item(out, s + 1, &items[(size_t)s * count + n]);
         status = whole_file_publish(&file, NULL);
     }
     whole_file_abandon(&file);

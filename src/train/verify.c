@@ -19,6 +19,8 @@ typedef struct {
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
+    int handover_step; /* the first step in which something has changed on its way, from 1 on; 0: none */
+    char handover[HANDOVER_TEXT];
     int skipped;   /* the first step whose gradients were not finite, from 1 on; 0: none */
     float *values; /* of the item that was asked for; owned */
     int64_t *ranks;
@@ -36,7 +38,15 @@ typedef struct {
     trine_checkpoint start;     /* where its member `load` is not NULL */
     const verify_request *flip; /* NULL: nothing is flipped */
     int want_step, want_item;   /* -1: none */
+    bool shares;                /* what each rank adds is an item */
 } run_plan;
+
+/* A trainer and who looks at it. */
+typedef struct {
+    trine_trainer *t;
+    handover *h;
+    fingerprint *f;
+} looked_at;
 
 static trine_status keep(run_prints *out, const fingerprint *f, int step, int steps) {
     size_t count;
@@ -62,10 +72,16 @@ static trine_status keep_values(run_prints *out, const fingerprint *f, int item)
     return TRINE_OK;
 }
 
-static trine_status flip(trine_trainer *t, const verify_request *q, int step) {
-    if (!q || q->flip_step != step + 1 || trine_world_rank(t->world) != q->flip_rank)
+static trine_status flip(const looked_at *l, const verify_request *q, int step) {
+#define FLIP(name, text, what) what,
+    static const handover_what whats[] = {VERIFY_FLIP_LIST(FLIP)};
+#undef FLIP
+    if (!q || q->flip_step != step + 1 || trine_world_rank(l->t->world) != q->flip_rank)
         return TRINE_OK;
-    return fingerprint_flip(t, q->flip_unit, 0, q->flip_bit);
+    if (q->flip_what == VERIFY_FLIP_WEIGHT)
+        return fingerprint_flip(l->t, q->flip_unit, 0, q->flip_bit);
+    handover_change(l->h, whats[q->flip_what], q->flip_unit, q->flip_bit);
+    return TRINE_OK;
 }
 
 /* Copies of parameters, before the step. */
@@ -80,15 +96,25 @@ static trine_status look_at_copies(fingerprint *f, int step, run_prints *out) {
     return TRINE_OK;
 }
 
-static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *plan,
-                             run_prints *out) {
+static trine_status look_at_handover(handover *h, int step, run_prints *out) {
+    char text[HANDOVER_TEXT];
+    TRY(handover_collect(h, text));
+    if (!*text || out->handover_step) return TRINE_OK;
+    out->handover_step = step + 1;
+    memcpy(out->handover, text, sizeof text);
+    return TRINE_OK;
+}
+
+static trine_status steps_of(const looked_at *l, const run_plan *plan, run_prints *out) {
+    fingerprint *f = l->f;
     for (int step = 0; step < plan->steps; step++) {
         trine_metrics metrics;
         bool wanted = step == plan->want_step;
-        TRY(flip(t, plan->flip, step));
+        TRY(trine_world_agree(l->t->world, flip(l, plan->flip, step)));
         TRY(look_at_copies(f, step, out));
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
-        TRY(trine_trainer_step(t, &metrics));
+        TRY(trine_trainer_step(l->t, &metrics));
+        TRY(look_at_handover(l->h, step, out));
         TRY(fingerprint_collect(f, &metrics));
         if (metrics.skipped && !out->skipped) out->skipped = step + 1;
         if (!plan->first) continue;
@@ -100,17 +126,19 @@ static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *p
 
 static trine_status run(trine_world *world, const trine_config *config, const run_plan *plan,
                         run_prints *out) {
-    trine_trainer *t = NULL;
-    fingerprint *f = NULL;
+    looked_at l = {NULL, NULL, NULL};
     prints_free(out);
-    trine_status status = trine_trainer_create(&t, world, config);
+    trine_status status = trine_trainer_create(&l.t, world, config);
     if (status == TRINE_OK && plan->start.load)
-        status = trine_trainer_load(t, &plan->start, NULL, NULL);
-    if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(t, 1);
-    if (status == TRINE_OK) status = fingerprint_create(&f, t);
-    if (status == TRINE_OK) status = steps_of(t, f, plan, out);
-    fingerprint_destroy(&f);
-    trine_trainer_destroy(&t);
+        status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
+    if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
+    if (status == TRINE_OK) status = handover_create(&l.h, l.t);
+    if (status == TRINE_OK) /* told first, it sees what is left before it is changed for a test */
+        status = fingerprint_create(&l.f, l.t, plan->shares ? l.h : NULL);
+    if (status == TRINE_OK) status = steps_of(&l, plan, out);
+    fingerprint_destroy(&l.f);
+    handover_destroy(&l.h);
+    trine_trainer_destroy(&l.t);
     return status;
 }
 
@@ -238,10 +266,11 @@ static void print_element(const comparison *c, const print_item *x, const print_
     }
 }
 
-static void print_copies(const run_prints *a, FILE *out) {
+static void print_own(const run_prints *a, const char *where, FILE *out) {
+    if (a->handover_step) c_fprintf(out, "step %d%s: %s\n", a->handover_step, where, a->handover);
     if (a->copies_step)
-        c_fprintf(out, "before step %d: %s has other bits on rank %d than on rank %d\n",
-                  a->copies_step, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
+        c_fprintf(out, "before step %d%s: %s has other bits on rank %d than on rank %d\n",
+                  a->copies_step, where, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
 }
 
 static void print_wrong(const comparison *c, int step, size_t item, double far, double most,
@@ -346,10 +375,11 @@ static trine_checkpoint start_of(const verify_request *q) {
 
 static trine_status run_all(verification *v) {
     const bool first = trine_world_rank(v->world) == 0;
+    const bool shares = v->request->rotate;
     const trine_checkpoint start = start_of(v->request);
-    const run_plan plain = {v->request->steps, false, first, start, NULL, -1, -1},
-                   own = {v->request->steps, false, first, start, v->request, -1, -1},
-                   nudge = {v->request->steps, true, first, start, NULL, -1, -1};
+    const run_plan plain = {v->request->steps, false, first, start, NULL, -1, -1, shares},
+                   own = {v->request->steps, false, first, start, v->request, -1, -1, shares},
+                   nudge = {v->request->steps, true, first, start, NULL, -1, -1, false};
     TRY(run(v->world, v->config, &own, &v->a));
     TRY(trine_world_agree(v->world, write_file(v)));
     if (v->request->against) {
@@ -367,9 +397,10 @@ static trine_status run_all(verification *v) {
 static trine_status run_again(verification *v, const finding *found) {
     const bool first = trine_world_rank(v->world) == 0;
     const int steps = (int)found->step + 1, item = (int)found->item;
+    const bool shares = v->request->rotate;
     const trine_checkpoint start = start_of(v->request);
-    const run_plan plain = {steps, false, first, start, NULL, steps - 1, item},
-                   own = {steps, false, first, start, v->request, steps - 1, item};
+    const run_plan plain = {steps, false, first, start, NULL, steps - 1, item, shares},
+                   own = {steps, false, first, start, v->request, steps - 1, item, shares};
     TRY(run(v->world, v->config, &own, &v->a));
     return run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b);
 }
@@ -403,10 +434,11 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
     }
     free(scratch);
     TRY(trine_world_agree(v->world, status));
-    if (v->a.copies_step) found.wrong = VERIFY_WRONG;
+    if (v->a.copies_step || v->a.handover_step || v->b.copies_step || v->b.handover_step)
+        found.wrong = VERIFY_WRONG;
     TRY(tell_all(v->world, &found));
     *verdict = (verify_verdict)found.wrong;
-    if (first) print_copies(&v->a, out);
+    if (first) print_own(&v->a, "", out), print_own(&v->b, " of the reference", out);
     if (found.item < 0) return TRINE_OK;
     if (!v->request->against) TRY(run_again(v, &found));
     const comparison again = comparison_of(v, (int)found.step + 1);

@@ -59,6 +59,28 @@ verify 4 --flip-step 2 --flip-rank 3 --flip-unit 2 -- --tp 2 --pp 2
 found "step 2: the output of layer 1" "rounding does not explain it"
 result $? "without --exact: what rounding does not explain"
 
+verify 4 --flip-what message --flip-step 2 --flip-rank 1 -- --dp 2 --pp 2
+found "step 2: the output of layer 0 for micro-batch 0 has other bits on rank 3, which received it, than on rank 1, which sent it" \
+    "step 2: the output of layer 1, sample 1 differs" "on rank 3"
+result $? "a bit of a message: both ranks"
+
+verify 4 --flip-what gradient --flip-step 2 --flip-rank 3 -- --dp 2 --tp 2 --zero 2
+found "step 2: the gradients of layer 0 have changed in the memory of rank 3"
+result $? "a bit of a gradient in memory: the rank"
+
+verify 4 --flip-what arithmetic --flip-step 2 --flip-rank 3 -- --dp 4 --zero 1
+found "step 2: the gradient of h.0.ln_1.weight differs" "rounding does not explain it"
+result $? "a gradient that one rank has computed wrongly: the tensor"
+
+verify 4 --rotate --flip-what arithmetic --flip-step 2 --flip-rank 3 --flip-unit 3 -- --dp 2 --pp 2 --schedule zb
+found "step 2: what rank 3 adds to the gradients of head differs"
+result $? "and beside itself, every rank one place further: the rank"
+
+verify 4 --flip-what message --flip-step 1 --flip-rank 1 -- --dp 4
+[ "$status" -ne 0 ] && grep -q "rank 1 sends no activations" "$dir/err" && verify 4 --flip-step 1 --flip-unit 3 -- --pp 4
+[ "$status" -ne 0 ] && grep -q "rank 0 has no parameters of unit 3" "$dir/err"
+result $? "what a rank does not have is not changed without a word"
+
 verify 4 --rotate -- --dp 2 --tp 2 && ends "equal: all hashes are the same" 0 &&
     verify 4 --rotate --flip-step 2 --flip-rank 2 -- --dp 4 --zero 3
 found "step 2: h.0" "before the step differs" "on rank 2"
