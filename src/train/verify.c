@@ -16,6 +16,7 @@
 typedef struct {
     print_item *items; /* (steps, count); owned */
     size_t count;
+    trine_config config; /* of the trainer: sizes that files gave are in it; its strings are gone */
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
@@ -129,6 +130,7 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     looked_at l = {NULL, NULL, NULL};
     prints_free(out);
     trine_status status = trine_trainer_create(&l.t, world, config);
+    if (status == TRINE_OK) out->config = l.t->config;
     if (status == TRINE_OK && plan->start.load)
         status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
     if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
@@ -349,7 +351,7 @@ static trine_status write_file(const verification *v) {
     char machine[160];
     if (!v->request->fingerprint || trine_world_rank(v->world) != 0) return TRINE_OK;
     machine_text(v->config, machine);
-    return print_file_write(v->request->fingerprint, v->config, machine, v->a.items,
+    return print_file_write(v->request->fingerprint, &v->a.config, machine, v->a.items,
                             v->request->steps, v->a.count);
 }
 
@@ -361,7 +363,7 @@ static trine_status read_file(verification *v) {
     CHECK(v->b.items, TRINE_ENOMEM, "no memory for %zu items", all);
     memcpy(v->b.items, v->a.items, all * sizeof *v->b.items);
     v->b.count = v->a.count;
-    return print_file_read(v->request->against, v->config, v->b.items, v->request->steps,
+    return print_file_read(v->request->against, &v->a.config, v->b.items, v->request->steps,
                            v->b.count);
 }
 
