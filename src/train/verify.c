@@ -179,7 +179,7 @@ static double distance(const print_item *a, const print_item *b) {
 typedef struct {
     const run_prints *a, *b;
     const run_prints *base,
-        *nudged; /* what rounding does, from base to nudged; NULL: bits must be equal */
+        *nudged;         /* what rounding does, from base to nudged; NULL: bits must be equal */
     const char *against; /* the file that b is of; NULL: it is a run */
     int steps;
 } comparison;
