@@ -20,8 +20,8 @@
 #include "train/verify.h"
 
 typedef struct {
-    int steps;
-    bool rotate, until_wrong;
+    int steps, only;
+    bool rotate;
     const char *fingerprint, *against;
     verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
@@ -34,6 +34,33 @@ typedef struct {
 static const char *const flips[] = {VERIFY_FLIP_LIST(TEXT)};
 #undef TEXT
 
+/* The standard set, of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
+static const char *const set[] = {
+    "--dp N",
+    "--dp N --zero 1 --transport mpi",
+    "--dp N --zero 2 --ranks-per-node H",
+    "--dp N --zero 3 --gather-buffers 3",
+    "--tp N --sequence-parallel",
+    "--tp N --family llama --num-query-groups 2 --vocab-size 509",
+    "--tp N --family qwen3 --num-query-groups 2 --sequence-parallel",
+    "--dp H --tp 2 --zero 2 --hidden-dropout 0.1 --attention-dropout 0.1 --sequence-parallel",
+    "--pp N --schedule zb",
+    "--dp H --pp 2 --schedule zbv --zero 2 --reduce-buffers 2",
+    "--dp H --pp 2 --schedule interleaved --recompute-granularity full --zero 3",
+    "--tp 2 --pp H --recompute-granularity selective --untied --transport mpi",
+    "--dp N --zero 3 --bf16",
+    "--dp H --tp 2 --bf16 --grad-dtype bf16 --zero 1",
+    "--tp 2 --pp H --fp16 --initial-loss-scale 4096",
+    "--dp N --exact --exact-tp 2 --exact-dp 8 --transport mpi",
+    "--dp N --exact --exact-dp 8 --zero 1 --ranks-per-node H --bf16",
+    "--tp N --exact --exact-tp N --sequence-parallel",
+    "--tp N --exact --exact-tp N --family llama --num-query-groups 2",
+    "--pp N --exact --exact-dp 4 --bf16 --zero 2",
+    "--pp N --exact --exact-dp 4 --schedule zb --zero 1",
+    "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
+};
+#define SET ((int)(sizeof set / sizeof *set))
+
 static const option rows[] = {
     {OPTION_HEADING("Runs")},
     {OPTION_INT("steps", settings, steps, "N", 1, 1000, 3, "steps of each run")},
@@ -44,8 +71,8 @@ static const option rows[] = {
                    "write what the layout has computed, for --against on another machine")},
     {OPTION_STRING("against", settings, against, "FILE", NULL,
                    "compare with a file of --fingerprint instead of one rank")},
-    {OPTION_FLAG("until-wrong", settings, until_wrong,
-                 "of the standard set: end at the first layout that is wrong")},
+    {OPTION_INT("only", settings, only, "N", 0, SET, 0,
+                "of the standard set only the Nth layout, from 1 on; 0: all")},
     {OPTION_HEADING("Tests of the test")},
     {OPTION_CHOICE(
         "flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
@@ -94,32 +121,6 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
 }
 
 /* ---- The standard set ---- */
-
-/* Of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
-static const char *const set[] = {
-    "--dp N",
-    "--dp N --zero 1 --transport mpi",
-    "--dp N --zero 2 --ranks-per-node H",
-    "--dp N --zero 3 --gather-buffers 3",
-    "--tp N --sequence-parallel",
-    "--tp N --family llama --num-query-groups 2 --vocab-size 509",
-    "--tp N --family qwen3 --num-query-groups 2 --sequence-parallel",
-    "--dp H --tp 2 --zero 2 --hidden-dropout 0.1 --attention-dropout 0.1 --sequence-parallel",
-    "--pp N --schedule zb",
-    "--dp H --pp 2 --schedule zbv --zero 2 --reduce-buffers 2",
-    "--dp H --pp 2 --schedule interleaved --recompute-granularity full --zero 3",
-    "--tp 2 --pp H --recompute-granularity selective --untied",
-    "--dp N --zero 3 --bf16",
-    "--dp H --tp 2 --bf16 --grad-dtype bf16 --zero 1",
-    "--tp 2 --pp H --fp16 --initial-loss-scale 4096",
-    "--dp N --exact --exact-tp 2",
-    "--dp N --exact --exact-dp N --zero 1 --ranks-per-node H --bf16",
-    "--tp N --exact --exact-tp N --sequence-parallel",
-    "--tp N --exact --exact-tp N --family llama --num-query-groups 2",
-    "--pp N --exact --exact-dp 4 --bf16 --zero 2",
-    "--pp N --exact --exact-dp 4 --schedule zb --zero 1",
-    "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
-};
 
 /* Tokens with a pattern that a model can learn; each rank has a file of its own. */
 static trine_status write_tokens(const char *path) {
@@ -191,10 +192,8 @@ static trine_status verify_set(trine_world *world, const settings *s, verify_ver
              (long)getpid());
     trine_status status = write_tokens(path);
     status = trine_world_agree(world, status);
-    for (size_t n = 0; n < sizeof set / sizeof *set && status == TRINE_OK; n++) {
-        if (s->until_wrong && *worst == VERIFY_WRONG) break;
-        status = verify_row(world, s, set[n], path, worst);
-    }
+    for (int n = 0; n < SET && status == TRINE_OK; n++)
+        if (!s->only || s->only == n + 1) status = verify_row(world, s, set[n], path, worst);
     unlink(path);
     return status;
 }

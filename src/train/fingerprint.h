@@ -55,9 +55,9 @@ static inline uint64_t fingerprint_stride(uint64_t count) {
 
 typedef struct fingerprint fingerprint;
 
-/* Looks at the steps of the trainer from now on. `shares`: with an item for what each rank adds to the gradients of each
- * unit, by which two runs of one layout are compared; it must outlive the fingerprint; NULL: without, and then items do
- * not depend on the layout. Destroy before the trainer. Errors: TRINE_ENOMEM. Not collective. */
+/* Looks at the steps of the trainer from now on. `shares`: with an item for what each rank adds to the gradients of
+ * each unit, by which two runs of one layout are compared; it must outlive the fingerprint. NULL: without, and then
+ * items do not depend on the layout. Destroy before the trainer. Errors: TRINE_ENOMEM. Not collective. */
 trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer, const handover *shares);
 void fingerprint_destroy(fingerprint **f);
 
@@ -81,8 +81,8 @@ void fingerprint_values(const fingerprint *f, const float **values, const int64_
  * of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not collective. */
 trine_status fingerprint_nudge(trine_trainer *trainer, uint64_t seed);
 
-/* Changes bit `bit` of an element of this rank's memory, for tests: of the parameters of unit `unit`. Errors: TRINE_EINVAL
- * if it has none. Not collective. */
+/* Changes bit `bit` of an element of this rank's memory, for tests: of the parameters of unit `unit`. Errors:
+ * TRINE_EINVAL if it has none. Not collective. */
 trine_status fingerprint_flip(trine_trainer *trainer, int unit, size_t element, int bit);
 
 #endif

@@ -1,7 +1,7 @@
 /* What one instruction leaves in memory or sends, and what the next one finds there or receives: a bit that changes
  * between them is seen in any layout, without a reference, and is named with its rank. Looked at are the activations
- * and gradients that stages send each other, by each rank for itself, and a rank's own gradients between backward passes
- * and their sum over dp.
+ * and gradients that stages send each other, and a rank's own gradients between backward passes and their sum over
+ * dp.
  *
  * A wrong product is not seen here: what is left is what is found. For that a run is compared with another one
  * (train/verify.h); where both have the same layout, what each rank adds to the gradients of a unit is an item of its
@@ -25,13 +25,13 @@ typedef struct handover handover;
 trine_status handover_create(handover **out, trine_trainer *trainer);
 void handover_destroy(handover **h);
 
-/* After a step: what has changed on its way, with its ranks; "" if nothing has. The same on every rank. Errors: those of
- * what was looked at; TRINE_EINVAL if a change that handover_change has asked for could not be made. Collective over:
- * world. */
+/* After a step: what has changed on its way, with its ranks; "" if nothing has. The same on every rank. Errors: those
+ * of what was looked at; TRINE_EINVAL if a change that handover_change has asked for could not be made. Collective
+ * over: world. */
 trine_status handover_collect(handover *h, char text[HANDOVER_TEXT]);
 
-/* What a rank has added to the sums over dp of a unit's gradients in the last step: a hash, and the sum of the squares. 0
- * for units of other stages. */
+/* What a rank has added to the sums over dp of a unit's gradients in the last step: a hash, and the sum of the
+ * squares. 0 for units of other stages. Not collective. */
 void handover_share(const handover *h, int unit, uint64_t *hash, double *squares);
 
 /* For tests: in the next step this rank changes bit `bit` of the first element

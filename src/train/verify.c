@@ -7,9 +7,9 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
-#include "device/cpu/cpu.h"
 #include "plan/prove_configs.h"
 #include "train/print_file.h"
+#include "train/promise.h"
 #include "trine_checkpoint.h"
 
 /* One run's items of all steps; on rank 0 of the world, else empty. */
@@ -17,6 +17,7 @@ typedef struct {
     print_item *items; /* (steps, count); owned */
     size_t count;
     trine_config config; /* of the trainer: sizes that files gave are in it; its strings are gone */
+    char machine[160];   /* that ran it */
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
@@ -134,6 +135,7 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     if (status == TRINE_OK && plan->start.load)
         status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
     if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
+    if (status == TRINE_OK) promise_device(l.t, out->machine, sizeof out->machine);
     if (status == TRINE_OK) status = handover_create(&l.h, l.t);
     if (status == TRINE_OK) /* told first, it sees what is left before it is changed for a test */
         status = fingerprint_create(&l.f, l.t, plan->shares ? l.h : NULL);
@@ -337,21 +339,9 @@ static int ranks_of(const trine_config *c) {
     return axes_size(c->parallel.layout, ALL_AXES);
 }
 
-/* What ran, for the head of a fingerprint file. */
-static void machine_text(const trine_config *c, char text[160]) {
-    char version[64], instructions[64];
-    cpu_about(version, instructions, sizeof version);
-    if (strcmp(c->parallel.device, "cuda") == 0)
-        c_snprintf(text, 160, "cuda");
-    else
-        c_snprintf(text, 160, "%s, oneDNN %s, %s", c->parallel.device, version, instructions);
-}
-
 static trine_status write_file(const verification *v) {
-    char machine[160];
     if (!v->request->fingerprint || trine_world_rank(v->world) != 0) return TRINE_OK;
-    machine_text(v->config, machine);
-    return print_file_write(v->request->fingerprint, &v->a.config, machine, v->a.items,
+    return print_file_write(v->request->fingerprint, &v->a.config, v->a.machine, v->a.items,
                             v->request->steps, v->a.count);
 }
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # TEST timeout=300
-# The programs of many layouts: the prover proves them, and the checker passes them. Faults that change programs are planted
-# against the first case (tests/mutants/list), and against the second one to see what the checker passes:
+# The programs of many layouts: the prover proves them, the checker passes them, and layouts that add in the same order are
+# proved equal. Faults that change programs are planted against the first case (tests/mutants/list), and against the second
+# one to see what the checker passes, which runs before the prover:
 # TARGETS=build/trine-prove AGAINST="prove/programs - the checker passes every program" tools/mutants.sh build NAME...
 . tests/lib.sh
 
@@ -19,22 +20,31 @@ layouts="--dp 2
 --pp 4 --schedule v-half
 --pp 4 --schedule gpipe --untied"
 
-# proved OPTION CASE: each layout, with this option of trine-prove; of the first one that is not, the sentence
+equals="--dp 2 -- --dp 2 --pp 2 --zero 1 --schedule zb
+--dp 2 --zero 2 -- --dp 2 --zero 3 --pp 4 --schedule interleaved
+--exact --exact-dp 4 -- --dp 2 --exact --exact-dp 4 --zero 3
+--dp 4 --exact --exact-dp 4 -- --dp 2 --pp 2 --exact --exact-dp 4
+--tp 2 --exact --exact-tp 4 -- --tp 4 --exact --exact-tp 4 --sequence-parallel"
+model="--num-layers 8 --vocab-size 512 --num-attention-heads 8 --global-batch-size 8 --micro-batch-size 1"
+
+# proved WORD CASE OPTION <LAYOUTS: of each line trine-prove says this word, or of the first one where it does not, why
 proved() {
     case ${TRINE_CASE:-$2} in "$2") ;; *) return ;; esac
     wrong=0
     while read -r layout; do
         # shellcheck disable=SC2086  # words are meant to be split
-        run "$BUILD/trine-prove" $1 --num-layers 8 --vocab-size 512 --global-batch-size 8 --micro-batch-size 1 $layout
-        [ "$status" -eq 0 ] && grep -q '^proved$' "$dir/out" && continue
+        run "$BUILD/trine-prove" $3 $model ${layout//-- /-- $model }
+        [ "$status" -eq 0 ] && grep -q "^$1\$" "$dir/out" && continue
         wrong=1
         sed -n "s/^trine: //p" "$dir/err" | head -n 1
         echo "# of $layout"
+        head -n 5 "$dir/out"
         break
-    done <<<"$layouts"
+    done
     result $wrong "$2"
 }
 
-proved --unchecked "the prover proves every program"
-proved "" "the checker passes every program"
+proved proved "the prover proves every program" --unchecked <<<"$layouts"
+proved proved "the checker passes every program" "" <<<"$layouts"
+proved equal "layouts that add in the same order are equal" "" <<<"$equals"
 done_testing
