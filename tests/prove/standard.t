@@ -8,7 +8,7 @@ only=0
 case ${TRINE_CASE:-} in "layout "*) only=${TRINE_CASE#layout } ;; esac
 LIMIT=1200 # for a machine that does much else
 run_ranks 4 "$BUILD/trine-verify" --steps 2 --only "$only"
-grep -v '^equal\|: equal' "$dir/out" | head -n 8
+grep -v '^equal\|: equal' "$dir/out" | sed "$([ "$only" -eq 0 ] || echo "s/^--[^:]*:/layout $only:/")" | head -n 8
 at=0
 while read -r line; do
     at=$((at + 1))
