@@ -1,6 +1,7 @@
 """Schedules of torch.distributed.pipelining on two stages; with more ranks than two, each stage is FSDP2 over dp.
 Usage: torchrun --nproc-per-node 2 pipeline.py START TOKENS OUT CASE...; writes OUT/CASE. A case is SCHEDULE,
-SCHEDULE-reshard (FSDP2 gathers parameters again for the backward pass), SCHEDULE-FAULT; "file" reads OUT/schedule.csv."""
+SCHEDULE-reshard (FSDP2 gathers parameters again for the backward pass) or SCHEDULE-FAULT; the schedule "file" is read
+from OUT/schedule.csv, and "zb" writes OUT/zb.csv."""
 import os
 import sys
 
@@ -47,7 +48,7 @@ def update_early(parts, optimizer):
 
     def count(p):
         left[p] -= 1
-        if not any(n > 0 for n in left.values()) and sum(left.values()) == 0:
+        if not any(left.values()):
             with torch.autograd._unsafe_preserve_version_counter(tuple(left)):
                 optimizer.step()
 
