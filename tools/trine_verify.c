@@ -41,7 +41,7 @@ static const char *const set[] = {
     "--dp N --zero 2 --ranks-per-node H",
     "--dp N --zero 3 --gather-buffers 3",
     "--tp N --sequence-parallel",
-    "--tp N --family llama --num-query-groups 2 --vocab-size 509",
+    "--tp N --family llama --num-query-groups 2 --vocab-size 509 --transport mpi",
     "--tp N --family qwen3 --num-query-groups 2 --sequence-parallel",
     "--dp H --tp 2 --zero 2 --hidden-dropout 0.1 --attention-dropout 0.1 --sequence-parallel",
     "--pp N --schedule zb",
