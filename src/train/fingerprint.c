@@ -58,17 +58,11 @@ static void list_activations(fingerprint *f, print_kind kind, const char *what, 
         }
 }
 
-/* Where tensor n of `count` is among those of its kind. A backward pass makes gradients from the last layer to the
- * first: so the first one that is wrong is near to its cause. */
-static size_t place_in_kind(print_kind kind, size_t n, size_t count) {
-    return kind == PRINT_GRADIENT ? count - 1 - n : n;
-}
-
 static void list_tensors(fingerprint *f, print_kind kind, const char *what, size_t *at) {
     const size_t count = gpt_tensor_count(&f->t->config.model);
     f->tensors[kind] = *at;
     for (size_t n = 0; n < count; n++) {
-        tensor t = gpt_tensor(&f->t->config.model, place_in_kind(kind, n, count));
+        tensor t = gpt_tensor(&f->t->config.model, n);
         print_item *item = &f->items[(*at)++];
         *item = (print_item){.kind = kind, .unit = -1, .sample = -1};
         item->count = t.parts * t.global_rows * t.global_cols;
@@ -199,7 +193,7 @@ static size_t item_of(const fingerprint *f, print_kind kind, const char *name) {
     size_t n = 0;
     while (n < count && strcmp(f->items[at + n].name, name) != 0) n++;
     ASSERT(n < count); /* every tensor is in the list */
-    return f->tensors[kind] + place_in_kind(kind, n, count);
+    return f->tensors[kind] + n;
 }
 
 /* The place of element n of this rank's tensor in the unsharded one; false: it is padding. */

@@ -230,6 +230,18 @@ static double allowed(const comparison *c, int step, size_t item, const double *
     return VERIFY_MARGIN * fmax(moved(c, item), usual[kind]);
 }
 
+/* The item that is compared n-th. The order is that in which a step makes them, but beside a file gradients come from the
+ * last layer to the first: files of other trainers have no gradients of outputs, which show where a backward pass goes
+ * wrong. */
+static size_t nth_item(const comparison *c, size_t n) {
+    const print_item *all = c->a->items;
+    size_t first = n, end = n;
+    if (!c->against || all[n].kind != PRINT_GRADIENT) return n;
+    while (first > 0 && all[first - 1].kind == PRINT_GRADIENT) first--;
+    while (end < c->a->count && all[end].kind == PRINT_GRADIENT) end++;
+    return first + end - 1 - n;
+}
+
 /* The first item that is wrong; false: none is. *far, *most: its distance and what rounding explains. */
 static bool first_wrong(const comparison *c, double *scratch, int *step, size_t *item, double *far,
                         double *most) {
@@ -239,7 +251,8 @@ static bool first_wrong(const comparison *c, double *scratch, int *step, size_t 
     for (int s = 0; s < c->steps; s++) {
         for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
             limits[k] = farthest(c, s, (print_kind)k);
-        for (size_t n = 0; n < c->a->count; n++) {
+        for (size_t i = 0; i < c->a->count; i++) {
+            const size_t n = nth_item(c, i);
             const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
                              *y = &c->b->items[(size_t)s * c->b->count + n];
             if (!y->count || same_bits(x, y)) continue;
