@@ -197,6 +197,8 @@ typedef struct {
     const char *tokenizer;     /* tokenizer.json, or a folder with one, which only rank 0 reads: must fit the
                                   vocabulary and the hash in the token files, and is saved in checkpoints.
                                   NULL: that of the folder that is loaded, if it has one */
+    bool in_order;             /* samples in the order of the files, in every epoch: sample i is tokens i T to
+                                  (i + 1) T */
 } trine_data;
 
 typedef struct {

@@ -4,6 +4,7 @@
 # exits 1 unless all were caught. Usage: tools/mutants.sh BUILD [NAME...]
 # J=4: so many faults beside each other (default: one a core, at most 8), each in a copy of the tree of its own.
 # AGAINST="FOLDER/NAME RANKS CASE": this case in place of the list's.
+# TARGETS="build/PROGRAM...": what a script among the tests needs (default: all programs and tests).
 # TEXTS=1: only check that each text to find is in its file.
 # MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
 # then the cheapest, until three tests have failed (MATRIX_FAILURES) or five minutes are over (MATRIX_SECONDS); write
@@ -145,7 +146,7 @@ compile() {
 # program TEST RANKS: what its run needs; a script may use any program
 program() {
     case $2 in
-        -) echo all tests ;;
+        -) echo "${TARGETS:-all tests}" ;;
         *) echo "build/tests/$1" ;;
     esac
 }

@@ -16,17 +16,50 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "comm/api/comm.h"
+#include "train/load_request.h"
 #include "train/verify.h"
 
 typedef struct {
-    int steps;
+    int steps, only;
     bool rotate;
     const char *fingerprint, *against;
+    verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
     const char **arguments; /* owned */
     int count;
     bool help;
 } settings;
+
+#define TEXT(name, text, what) text,
+static const char *const flips[] = {VERIFY_FLIP_LIST(TEXT)};
+#undef TEXT
+
+/* The standard set, of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
+static const char *const set[] = {
+    "--dp N",
+    "--dp N --zero 1 --transport mpi",
+    "--dp N --zero 2 --ranks-per-node H",
+    "--dp N --zero 3 --gather-buffers 3",
+    "--tp N --sequence-parallel",
+    "--tp N --family llama --num-query-groups 2 --vocab-size 509 --transport mpi",
+    "--tp N --family qwen3 --num-query-groups 2 --sequence-parallel",
+    "--dp H --tp 2 --zero 2 --hidden-dropout 0.1 --attention-dropout 0.1 --sequence-parallel",
+    "--pp N --schedule zb",
+    "--dp H --pp 2 --schedule zbv --zero 2 --reduce-buffers 2",
+    "--dp H --pp 2 --schedule interleaved --recompute-granularity full --zero 3",
+    "--tp 2 --pp H --recompute-granularity selective --untied --transport mpi",
+    "--dp N --zero 3 --bf16",
+    "--dp H --tp 2 --bf16 --grad-dtype bf16 --zero 1",
+    "--tp 2 --pp H --fp16 --initial-loss-scale 4096",
+    "--dp N --exact --exact-tp 2 --exact-dp 8 --transport mpi",
+    "--dp N --exact --exact-dp 8 --zero 1 --ranks-per-node H --bf16",
+    "--tp N --exact --exact-tp N --sequence-parallel",
+    "--tp N --exact --exact-tp N --family llama --num-query-groups 2",
+    "--pp N --exact --exact-dp 4 --bf16 --zero 2",
+    "--pp N --exact --exact-dp 4 --schedule zb --zero 1",
+    "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
+};
+#define SET ((int)(sizeof set / sizeof *set))
 
 static const option rows[] = {
     {OPTION_HEADING("Runs")},
@@ -38,9 +71,16 @@ static const option rows[] = {
                    "write what the layout has computed, for --against on another machine")},
     {OPTION_STRING("against", settings, against, "FILE", NULL,
                    "compare with a file of --fingerprint instead of one rank")},
+    {OPTION_INT("only", settings, only, "N", 0, SET, 0,
+                "of the standard set only the Nth layout, from 1 on; 0: all")},
     {OPTION_HEADING("Tests of the test")},
+    {OPTION_CHOICE(
+        "flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
+        "what a bit is changed of: a parameter before the step, a rank's own gradient in "
+        "memory, the same as if it had been computed so, or an activation that a rank "
+        "sends")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
-                "change a bit of a parameter before this step; 0: never")},
+                "change a bit in this step; 0: never")},
     {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
     {OPTION_INT("flip-unit", settings, flip_unit, "N", 0, INT_MAX, 1, "in this unit")},
     {OPTION_INT("flip-bit", settings, flip_bit, "N", 0, 31, 20, "the bit, from the lowest")},
@@ -65,11 +105,14 @@ static trine_status parse(settings *s, int argc, char **argv) {
 }
 
 static trine_status verify(trine_world *world, const settings *s, const trine_config *config,
-                           verify_verdict *verdict) {
+                           const trine_checkpoint *start, verify_verdict *verdict) {
     const verify_request request = {.steps = s->steps,
+                                    .load = start->load,
+                                    .load_weights_only = start->load_weights_only,
                                     .rotate = s->rotate,
                                     .fingerprint = s->fingerprint,
                                     .against = s->against,
+                                    .flip_what = s->flip_what,
                                     .flip_step = s->flip_step,
                                     .flip_rank = s->flip_rank,
                                     .flip_unit = s->flip_unit,
@@ -78,22 +121,6 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
 }
 
 /* ---- The standard set ---- */
-
-/* Of N ranks; N is replaced by their number, H by half of it. Those that are not for this number are left out. */
-static const char *const set[] = {
-    "--dp N",
-    "--dp N --zero 1",
-    "--dp N --zero 3 --bf16",
-    "--tp N --sequence-parallel",
-    "--pp N --schedule zb",
-    "--dp H --tp 2 --zero 2",
-    "--dp H --pp 2 --schedule interleaved --recompute-granularity full",
-    "--tp 2 --pp H --fp16",
-    "--dp N --exact --exact-tp 2",
-    "--tp N --exact --exact-tp N --sequence-parallel",
-    "--pp N --exact --exact-dp 4 --bf16 --zero 2",
-    "--dp H --tp 2 --exact --exact-tp 2 --zero 3 --family llama --num-query-groups 4",
-};
 
 /* Tokens with a pattern that a model can learn; each rank has a file of its own. */
 static trine_status write_tokens(const char *path) {
@@ -124,10 +151,10 @@ static int fill_row(set_row *out, const char *row, int ranks, const char *path) 
     snprintf(out->half, sizeof out->half, "%d", ranks / 2);
     const int layers = ranks < 4 ? 4 : 2 * ranks;
     snprintf(out->text, sizeof out->text,
-             "%s --num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
-             "--vocab-size 512 "
-             "--micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 --data-path %s",
-             row, layers, 4 * ranks, path);
+             "--num-layers %d --hidden-size 128 --num-attention-heads 8 --seq-length 32 "
+             "--vocab-size 512 --micro-batch-size 1 --global-batch-size %d --lr 1e-3 --threads 1 "
+             "--data-path %s %s",
+             layers, 4 * ranks, path, row);
     out->arguments[0] = "trine-verify";
     for (char *word = strtok(out->text, " "); word && count < 63; word = strtok(NULL, " "))
         out->arguments[count++] = !strcmp(word, "N")   ? out->all
@@ -153,7 +180,7 @@ static trine_status verify_row(trine_world *world, const settings *s, const char
         if (first) puts("not for this number of ranks");
         return TRINE_OK;
     }
-    TRY(verify(world, s, &config, &verdict));
+    TRY(verify(world, s, &config, &run.checkpoint, &verdict));
     if (verdict > *worst) *worst = verdict;
     return TRINE_OK;
 }
@@ -165,8 +192,8 @@ static trine_status verify_set(trine_world *world, const settings *s, verify_ver
              (long)getpid());
     trine_status status = write_tokens(path);
     status = trine_world_agree(world, status);
-    for (size_t n = 0; n < sizeof set / sizeof *set && status == TRINE_OK; n++)
-        status = verify_row(world, s, set[n], path, worst);
+    for (int n = 0; n < SET && status == TRINE_OK; n++)
+        if (!s->only || s->only == n + 1) status = verify_row(world, s, set[n], path, worst);
     unlink(path);
     return status;
 }
@@ -185,10 +212,16 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
     if (split < argc) {
         argv[split] = argv[0];
         TRY(trine_parse(argc - split, argv + split, &config, &trainer));
+        CHECK(!request_is_auto(&trainer.checkpoint), TRINE_EINVAL,
+              "--load auto: trine-verify saves nothing; name the checkpoint or the folder");
     }
     TRY(trine_world_create(&world, NULL, NULL));
-    trine_status status =
-        split < argc ? verify(world, s, &config, verdict) : verify_set(world, s, verdict);
+    trine_status status = split < argc ? verify(world, s, &config, &trainer.checkpoint, verdict)
+                                       : verify_set(world, s, verdict);
+    /* Before any rank ends, for which mpirun may kill the others. */
+    if (status == TRINE_OK) status = output_flushed(stdout);
+    (void)status_user(status);
+    trine_error_print();
     trine_world_destroy(&world);
     return status;
 }

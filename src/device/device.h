@@ -35,6 +35,14 @@ typedef enum {
  * fp32 (NVIDIA, "A100 Tensor Core GPU architecture", 2020); cuda only. */
 typedef enum { DEVICE_FP32, DEVICE_TF32 } device_precision;
 
+/* What the order of additions inside an operator depends on, besides its sizes and the build. */
+typedef enum {
+    DEVICE_ORDER_UNSTATED, /* what a row has that leaves it out: no device's */
+    DEVICE_ORDER_WRITTEN,  /* nothing: the loops are as they are written */
+    DEVICE_ORDER_THREADS,  /* libraries, instruction set and, without exact_threads, the number of threads */
+    DEVICE_ORDER_MODEL     /* libraries and the model of the GPU */
+} device_order;
+
 struct ops;
 struct device;
 
@@ -80,6 +88,9 @@ typedef struct {
 
 /* Finds a kind by its name; name may be NULL. Errors: TRINE_EINVAL lists all names. Pure. */
 trine_status device_find(device_kind *kind, const char *name);
+
+/* As the kind's row states it (open.c). Pure. */
+device_order device_order_of(device_kind kind);
 
 /* Opens a device. On success *d is owned by the caller. `config` is not used after the call.
  * Errors: TRINE_EUNSUPPORTED, with the reason if no GPU can be used; TRINE_ENOMEM. Not collective. */

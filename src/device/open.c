@@ -16,6 +16,7 @@ typedef struct {
     const device_memory *memory;
     trine_status (*open)(device *d, const device_config *config); /* NULL: nothing to set up */
     void (*close)(device *d);
+    device_order order; /* of additions in its operators */
 } backend;
 
 static trine_status open_cpu(device *d, const device_config *config) {
@@ -33,9 +34,9 @@ static const ops cuda_sizes = {.attention_workspace = cuda_workspace};
 static const device_memory cuda_nowhere = {.host = false};
 
 static const backend backends[DEVICE_KINDS] = {
-    [DEVICE_CPU] = {"cpu", NULL, &host_memory, open_cpu, cpu_close},
-    [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL},
-    [DEVICE_CUDA] = {"cuda", &cuda_sizes, &cuda_nowhere, cuda_open, cuda_close},
+    [DEVICE_CPU] = {"cpu", NULL, &host_memory, open_cpu, cpu_close, DEVICE_ORDER_THREADS},
+    [DEVICE_REF] = {"ref", &ops_ref, &host_memory, NULL, NULL, DEVICE_ORDER_WRITTEN},
+    [DEVICE_CUDA] = {"cuda", &cuda_sizes, &cuda_nowhere, cuda_open, cuda_close, DEVICE_ORDER_MODEL},
 };
 
 trine_status device_find(device_kind *kind, const char *name) {
@@ -46,6 +47,10 @@ trine_status device_find(device_kind *kind, const char *name) {
         c_append(known, sizeof known, "%s%s", k ? ", " : "", backends[k].name);
     }
     return RAISE(TRINE_EINVAL, "unknown device \"%s\" (valid: %s)", name ? name : "(null)", known);
+}
+
+device_order device_order_of(device_kind kind) {
+    return backends[kind].order;
 }
 
 static trine_status create(device **out, const device_config *config) {

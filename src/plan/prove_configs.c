@@ -4,6 +4,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "comm/api/comm.h"
 #include "config/config.h"
 #include "model/bits.h"
 #include "plan/rehearse.h"
@@ -33,11 +34,11 @@ typedef struct {
     void (*print)(const side *s, char text[TAG_TEXT]);
 } tag;
 
-/* Whether sums between GPUs are in an order that NCCL chooses. */
-static bool any_order(const trine_parallel *p) {
-    bool cuda = strcmp(p->device, "cuda") == 0;
-    bool nccl = p->transport == TRINE_TRANSPORT_AUTO || p->transport == TRINE_TRANSPORT_NCCL;
-    return cuda && nccl && !p->ordered_reductions && !p->exact && !p->audit;
+/* Whether sums over ranks are in an order that nobody knows, as the transport states. */
+static bool any_order(const side *s) {
+    const trine_parallel *p = &s->r.config.parallel;
+    return comm_order_of(p->transport, !s->r.dev->memory->host, resolve_ordered(&s->r.config)) ==
+           COMM_ORDER_LIBRARY;
 }
 
 static int parts_of(const trine_parallel *p) {
@@ -51,7 +52,7 @@ static void print_tp(const side *s, char text[TAG_TEXT]) {
         c_snprintf(text, TAG_TEXT, "whole");
     else if (p->exact)
         c_snprintf(text, TAG_TEXT, "%d parts, their sums in a tree", parts);
-    else if (any_order(p))
+    else if (any_order(s))
         c_snprintf(text, TAG_TEXT,
                    "%d parts, their sums in an order that NCCL chooses for dp %d, tp %d, pp %d",
                    parts, p->layout.dp, p->layout.tp, p->layout.pp);
@@ -70,7 +71,7 @@ static void print_chunk(const side *s, char text[TAG_TEXT]) {
 
 static void print_product(const side *s, char text[TAG_TEXT]) {
     const trine_parallel *p = &s->r.config.parallel;
-    if (strcmp(p->device, "cpu") != 0)
+    if (device_order_of(s->r.dev->kind) != DEVICE_ORDER_THREADS)
         c_snprintf(text, TAG_TEXT, "device %s", p->device);
     else if (p->exact_threads)
         c_snprintf(text, TAG_TEXT, "by brgemm alone");
@@ -104,7 +105,7 @@ static prove_model model_of(const side *s) {
     const trine_parallel *p = &s->r.spec.parallel;
     return (prove_model){.dp = p->layout.dp,
                          .half = s->shape.grads != TRINE_F32,
-                         .any = any_order(p) && p->layout.dp > 1,
+                         .any = any_order(s) && p->layout.dp > 1,
                          .strands = gpt_strands,
                          .context = &s->shape};
 }
@@ -176,12 +177,13 @@ static void print_gradients(const term_pool *pool, const side *s, FILE *out) {
 }
 
 static void print_assumptions(const side *s, FILE *out) {
-    const trine_parallel *p = &s->r.config.parallel;
-    const char *threads = strcmp(p->device, "cpu") || p->exact_threads ? "" : ", threads a rank";
+    const device_order order = device_order_of(s->r.dev->kind);
+    const bool threads = order == DEVICE_ORDER_THREADS && !s->r.config.parallel.exact_threads;
     c_fprintf(out,
               "assumed: the same build, instruction set, libraries, %s%s, data and parameters at "
               "the start\n",
-              strcmp(p->device, "cuda") ? "device" : "model of GPU", threads);
+              order == DEVICE_ORDER_MODEL ? "model of GPU" : "device",
+              threads ? ", threads a rank" : "");
 }
 
 static void print_proof(const term_pool *pool, const side *s, FILE *out) {

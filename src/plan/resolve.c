@@ -87,6 +87,10 @@ trine_status resolve_device(const trine_config *c, device_config *out) {
 #define LOSS_ROWS_ALIGN  64
 
 /* A function of the model and the device alone, so that the loss is bitwise independent of the layout. */
+bool resolve_ordered(const trine_config *c) {
+    return c->parallel.ordered_reductions || c->parallel.audit || c->parallel.exact;
+}
+
 static size_t loss_rows(const trine_config *c, const device *dev) {
     if (c->parallel.loss_chunk) return (size_t)c->parallel.loss_chunk;
     size_t logits = dev->memory->host ? LOSS_LOGITS_HOST : LOSS_LOGITS_GPU;

@@ -32,6 +32,9 @@ const zero_row *resolve_zero(const trine_config *config);
  * Errors: TRINE_EINVAL. Pure. */
 trine_status resolve_device(const trine_config *config, device_config *out);
 
+/* Whether what a library adds over ranks must be in rank order. Pure. */
+bool resolve_ordered(const trine_config *config);
+
 /* The shapes of the model on tp rank `tp_rank`. */
 gpt_shape resolve_shape(const trine_config *config, const device *dev, int tp_rank);
 

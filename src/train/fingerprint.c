@@ -16,6 +16,7 @@ struct fingerprint {
     trine_status status; /* of the observer */
     print_item *items;
     size_t count;
+    const handover *shares;                                      /* NULL: they are no items */
     size_t outputs, backwards, loss, norm, tensors[PRINT_KINDS]; /* the first item of each */
     int samples;                                                 /* of a step */
     int wanted;
@@ -76,11 +77,27 @@ static void list_number(fingerprint *f, const char *name, size_t *at) {
     snprintf(item->name, sizeof item->name, "%s", name);
 }
 
+static size_t share_count(const fingerprint *f) {
+    return f->shares ? (size_t)trine_world_size(f->t->world) * (size_t)f->t->spec.units : 0;
+}
+
+static void list_shares(fingerprint *f, size_t *at) {
+    char unit[48];
+    f->tensors[PRINT_SHARE] = *at;
+    for (size_t n = 0; n < share_count(f); n++) {
+        const int units = f->t->spec.units, rank = (int)n / units, u = (int)n % units;
+        print_item *item = &f->items[(*at)++];
+        *item = (print_item){.kind = PRINT_SHARE, .unit = u, .sample = -1, .count = 1};
+        c_snprintf(item->name, sizeof item->name, "what rank %d adds to the gradients of %s", rank,
+                   unit_text(&f->t->spec, u, unit));
+    }
+}
+
 static trine_status list_items(fingerprint *f) {
     const size_t tensors = gpt_tensor_count(&f->t->config.model);
     const size_t each = (size_t)units_with_output(f) * (size_t)f->samples;
     size_t at = 0;
-    f->count = 2 * each + 5 * tensors + 2;
+    f->count = 2 * each + 5 * tensors + 2 + share_count(f);
     f->items = calloc(f->count, sizeof *f->items);
     f->hashes = calloc(f->count, sizeof *f->hashes);
     f->squares = calloc(f->count, sizeof *f->squares);
@@ -91,6 +108,7 @@ static trine_status list_items(fingerprint *f) {
     f->outputs = at, list_activations(f, PRINT_OUTPUT, "the output", &at);
     f->loss = at, list_number(f, "the loss", &at);
     f->backwards = at, list_activations(f, PRINT_BACKWARD, "the gradient of the output", &at);
+    list_shares(f, &at);
     list_tensors(f, PRINT_GRADIENT, "the gradient of ", &at);
     f->norm = at, list_number(f, "the gradient norm", &at);
     list_tensors(f, PRINT_PARAMETER, "", &at);
@@ -109,7 +127,7 @@ static void add_element(fingerprint *f, size_t item, uint64_t place, float x) {
     memcpy(&bits, &x, sizeof bits);
     p->hash += mix_bits((uint64_t)bits + mix_bits(place + 1));
     p->squares += (double)x * (double)x;
-    const uint64_t step = p->count > FINGERPRINT_SAMPLES ? p->count / FINGERPRINT_SAMPLES : 1;
+    const uint64_t step = fingerprint_stride(p->count);
     if (place % step == 0 && place / step < FINGERPRINT_SAMPLES) p->samples[place / step] = x;
     if ((int)item != f->wanted) return;
     f->values[place] = x;
@@ -373,11 +391,12 @@ static void executed(void *context, const program *p, int at) {
     f->status = i->kind == NORM ? look_at_state(f, PRINT_GRADIENT) : look_at_activations(f, i);
 }
 
-trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer) {
+trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer, const handover *shares) {
     fingerprint *f = *out = calloc(1, sizeof *f);
     CHECK(f, TRINE_ENOMEM, "no memory for fingerprints");
     f->t = trainer;
     f->wanted = -1;
+    f->shares = shares;
     f->samples = trainer->config.global_batch_size;
     f->observer = (exec_observer){.context = f, .on = {[EXEC_EXECUTED] = executed}};
     trine_status status = list_items(f);
@@ -433,11 +452,26 @@ static void add_number(fingerprint *f, size_t item, double x) {
     if ((int)item == f->wanted) f->values[0] = (float)x, f->ranks[0] = 1;
 }
 
+/* Of the units of this rank's stage. */
+static void add_shares(fingerprint *f) {
+    const rank_state *h = &f->t->held;
+    const int rank = trine_world_rank(f->t->world);
+    for (int n = 0; n < h->count && f->shares; n++) {
+        const size_t item = f->tensors[PRINT_SHARE] + (size_t)rank * (size_t)f->t->spec.units +
+                            (size_t)h->units[n].unit;
+        print_item *p = &f->items[item];
+        handover_share(f->shares, h->units[n].unit, &p->hash, &p->squares);
+        p->samples[0] = (float)sqrt(p->squares);
+        if ((int)item == f->wanted) f->values[0] = p->samples[0], f->ranks[0] = rank + 1;
+    }
+}
+
 trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics) {
     static const print_kind kinds[] = {PRINT_PARAMETER, PRINT_MOMENT1, PRINT_MOMENT2};
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds && f->status == TRINE_OK; n++)
         f->status = look_at_state(f, kinds[n]);
     TRY(trine_world_agree(f->t->world, f->status));
+    add_shares(f);
     add_number(f, f->loss, metrics->loss), add_number(f, f->norm, metrics->grad_norm);
     return add_ranks(f);
 }
@@ -518,7 +552,9 @@ trine_status fingerprint_nudge(trine_trainer *t, uint64_t seed) {
 
 trine_status fingerprint_flip(trine_trainer *t, int unit, size_t element, int bit) {
     const rank_state *h = &t->held;
-    if (!spec_holds(&t->spec, trine_mesh_coord(t->mesh).pp, unit)) return TRINE_OK;
+    CHECK(unit < t->spec.units && spec_holds(&t->spec, trine_mesh_coord(t->mesh).pp, unit),
+          TRINE_EINVAL, "rank %d has no parameters of unit %d, to change a bit of",
+          trine_world_rank(t->world), unit);
     const held_unit *u = state_unit(h, unit);
     const size_t bytes = state_param_bytes(h);
     char *at = state_param(h, u, 0, (flat_part){state_owned(h, u, 0).begin + element, 1});

@@ -15,7 +15,7 @@
 #ifndef TRINE_TRAIN_FINGERPRINT_H
 #define TRINE_TRAIN_FINGERPRINT_H
 
-#include "train/trainer.h"
+#include "train/handover.h"
 
 #define FINGERPRINT_SAMPLES 64
 #define FINGERPRINT_NAME    (TRINE_LAYER_NAME + 64)
@@ -26,6 +26,7 @@ typedef enum {
     PRINT_OUTPUT,    /* of a unit, for a sample */
     PRINT_BACKWARD,  /* the gradient of that */
     PRINT_NUMBER,    /* the loss, the gradient norm: a double, of which samples[0] is the rounding */
+    PRINT_SHARE,     /* what a rank adds to the gradients of a unit: a double, as above */
     PRINT_GRADIENT,  /* of a tensor, summed over everything */
     PRINT_PARAMETER, /* of a tensor after the update: its fp32 master */
     PRINT_MOMENT1,
@@ -40,14 +41,24 @@ typedef struct {
     uint64_t count; /* elements of the unsharded tensor */
     uint64_t hash;
     bool no_hash; /* of a file without them: norm and samples are compared */
+    int lines[2]; /* of a file: two lines of this item that have other values, copies that differ; 0: none */
     double squares;
-    float samples[FINGERPRINT_SAMPLES]; /* elements k count / SAMPLES for k = 0, 1, ...; fewer if count is less */
+    float samples[FINGERPRINT_SAMPLES]; /* elements k fingerprint_stride; fewer if count is less */
 } print_item;
+
+/* From a sampled element to the next: the largest odd number that SAMPLES times fit in count, or 1. Odd, so that the
+ * samples of a matrix are not of one column. */
+static inline uint64_t fingerprint_stride(uint64_t count) {
+    const uint64_t most = count / FINGERPRINT_SAMPLES;
+    return most > 1 ? (most - 1) | 1 : 1;
+}
 
 typedef struct fingerprint fingerprint;
 
-/* Looks at the steps of the trainer from now on. Destroy before the trainer. Errors: TRINE_ENOMEM. Not collective. */
-trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer);
+/* Looks at the steps of the trainer from now on. `shares`: with an item for what each rank adds to the gradients of
+ * each unit, by which two runs of one layout are compared; it must outlive the fingerprint. NULL: without, and then
+ * items do not depend on the layout. Destroy before the trainer. Errors: TRINE_ENOMEM. Not collective. */
+trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer, const handover *shares);
 void fingerprint_destroy(fingerprint **f);
 
 /* After a step: the items of it, the same on every rank. Valid until the next step. Errors: those of what was looked
@@ -70,8 +81,8 @@ void fingerprint_values(const fingerprint *f, const float **values, const int64_
  * of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not collective. */
 trine_status fingerprint_nudge(trine_trainer *trainer, uint64_t seed);
 
-/* Changes bit `bit` of an element of this rank's memory, for tests: of the parameters of unit `unit`. Not
- * collective. */
+/* Changes bit `bit` of an element of this rank's memory, for tests: of the parameters of unit `unit`. Errors:
+ * TRINE_EINVAL if it has none. Not collective. */
 trine_status fingerprint_flip(trine_trainer *trainer, int unit, size_t element, int bit);
 
 #endif

@@ -28,13 +28,12 @@ void gpus_introduce(const trine_trainer *t, const device_config *config) {
 
 /* Chooses the groups that use NCCL, and creates them. */
 static trine_status make_groups(trine_trainer *t) {
-    const trine_parallel *p = &t->config.parallel;
     cuda_gpu gpu;
     TRY(trine_world_agree(t->world, cuda_describe(t->dev, &gpu)));
     comm_gpu own = {.dev = t->dev,
                     .nccl = cuda_nccl(t->dev),
                     .name = gpu.info.bus,
-                    .ordered = p->ordered_reductions || p->audit || p->exact};
+                    .ordered = resolve_ordered(&t->config)};
     TRY(comm_gpu_create(t->mesh, &own));
     return TRINE_OK;
 }

@@ -5,8 +5,7 @@
 #include "base/c_locale.h"
 #include "device/cpu/cpu.h"
 
-/* The device and the library whose products it uses. */
-static void device_text(const trine_trainer *t, char *text, size_t size) {
+void promise_device(const trine_trainer *t, char *text, size_t size) {
     char version[64], instructions[64];
     cpu_about(version, instructions, sizeof version);
     if (t->dev->kind == DEVICE_CPU)
@@ -22,7 +21,7 @@ void promise_text(const trine_trainer *t, char text[MANIFEST_EXACT]) {
     char on[160], threads[40] = "";
     text[0] = '\0';
     if (!p->exact) return;
-    device_text(t, on, sizeof on);
+    promise_device(t, on, sizeof on);
     if (t->dev->kind == DEVICE_CPU && !p->exact_threads)
         c_snprintf(threads, sizeof threads, ", %d threads a rank", t->threads);
     c_snprintf(text, MANIFEST_EXACT, "dp %d, tp %d, micro-batch %d, loss-chunk %zu%s, %s, Trine %s",

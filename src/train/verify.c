@@ -7,17 +7,23 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
-#include "device/cpu/cpu.h"
 #include "plan/prove_configs.h"
 #include "train/print_file.h"
+#include "train/promise.h"
+#include "trine_checkpoint.h"
 
 /* One run's items of all steps; on rank 0 of the world, else empty. */
 typedef struct {
     print_item *items; /* (steps, count); owned */
     size_t count;
+    trine_config config; /* of the trainer: sizes that files gave are in it; its strings are gone */
+    char machine[160];   /* that ran it */
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
+    int handover_step; /* the first step in which something has changed on its way, from 1 on; 0: none */
+    char handover[HANDOVER_TEXT];
+    int skipped;   /* the first step whose gradients were not finite, from 1 on; 0: none */
     float *values; /* of the item that was asked for; owned */
     int64_t *ranks;
 } run_prints;
@@ -31,9 +37,18 @@ static void prints_free(run_prints *p) {
 typedef struct {
     int steps;
     bool nudged, first;         /* first: this rank keeps what was seen */
+    trine_checkpoint start;     /* where its member `load` is not NULL */
     const verify_request *flip; /* NULL: nothing is flipped */
     int want_step, want_item;   /* -1: none */
+    bool shares;                /* what each rank adds is an item */
 } run_plan;
+
+/* A trainer and who looks at it. */
+typedef struct {
+    trine_trainer *t;
+    handover *h;
+    fingerprint *f;
+} looked_at;
 
 static trine_status keep(run_prints *out, const fingerprint *f, int step, int steps) {
     size_t count;
@@ -59,10 +74,16 @@ static trine_status keep_values(run_prints *out, const fingerprint *f, int item)
     return TRINE_OK;
 }
 
-static trine_status flip(trine_trainer *t, const verify_request *q, int step) {
-    if (!q || q->flip_step != step + 1 || trine_world_rank(t->world) != q->flip_rank)
+static trine_status flip(const looked_at *l, const verify_request *q, int step) {
+#define FLIP(name, text, what) what,
+    static const handover_what whats[] = {VERIFY_FLIP_LIST(FLIP)};
+#undef FLIP
+    if (!q || q->flip_step != step + 1 || trine_world_rank(l->t->world) != q->flip_rank)
         return TRINE_OK;
-    return fingerprint_flip(t, q->flip_unit, 0, q->flip_bit);
+    if (q->flip_what == VERIFY_FLIP_WEIGHT)
+        return fingerprint_flip(l->t, q->flip_unit, 0, q->flip_bit);
+    handover_change(l->h, whats[q->flip_what], q->flip_unit, q->flip_bit);
+    return TRINE_OK;
 }
 
 /* Copies of parameters, before the step. */
@@ -77,16 +98,27 @@ static trine_status look_at_copies(fingerprint *f, int step, run_prints *out) {
     return TRINE_OK;
 }
 
-static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *plan,
-                             run_prints *out) {
+static trine_status look_at_handover(handover *h, int step, run_prints *out) {
+    char text[HANDOVER_TEXT];
+    TRY(handover_collect(h, text));
+    if (!*text || out->handover_step) return TRINE_OK;
+    out->handover_step = step + 1;
+    memcpy(out->handover, text, sizeof text);
+    return TRINE_OK;
+}
+
+static trine_status steps_of(const looked_at *l, const run_plan *plan, run_prints *out) {
+    fingerprint *f = l->f;
     for (int step = 0; step < plan->steps; step++) {
         trine_metrics metrics;
         bool wanted = step == plan->want_step;
-        TRY(flip(t, plan->flip, step));
+        TRY(trine_world_agree(l->t->world, flip(l, plan->flip, step)));
         TRY(look_at_copies(f, step, out));
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
-        TRY(trine_trainer_step(t, &metrics));
+        TRY(trine_trainer_step(l->t, &metrics));
+        TRY(look_at_handover(l->h, step, out));
         TRY(fingerprint_collect(f, &metrics));
+        if (metrics.skipped && !out->skipped) out->skipped = step + 1;
         if (!plan->first) continue;
         TRY(keep(out, f, step, plan->steps));
         if (wanted) TRY(keep_values(out, f, plan->want_item));
@@ -96,15 +128,21 @@ static trine_status steps_of(trine_trainer *t, fingerprint *f, const run_plan *p
 
 static trine_status run(trine_world *world, const trine_config *config, const run_plan *plan,
                         run_prints *out) {
-    trine_trainer *t = NULL;
-    fingerprint *f = NULL;
+    looked_at l = {NULL, NULL, NULL};
     prints_free(out);
-    trine_status status = trine_trainer_create(&t, world, config);
-    if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(t, 1);
-    if (status == TRINE_OK) status = fingerprint_create(&f, t);
-    if (status == TRINE_OK) status = steps_of(t, f, plan, out);
-    fingerprint_destroy(&f);
-    trine_trainer_destroy(&t);
+    trine_status status = trine_trainer_create(&l.t, world, config);
+    if (status == TRINE_OK) out->config = l.t->config;
+    if (status == TRINE_OK && plan->start.load)
+        status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
+    if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
+    if (status == TRINE_OK) promise_device(l.t, out->machine, sizeof out->machine);
+    if (status == TRINE_OK) status = handover_create(&l.h, l.t);
+    if (status == TRINE_OK) /* told first, it sees what is left before it is changed for a test */
+        status = fingerprint_create(&l.f, l.t, plan->shares ? l.h : NULL);
+    if (status == TRINE_OK) status = steps_of(&l, plan, out);
+    fingerprint_destroy(&l.f);
+    handover_destroy(&l.h);
+    trine_trainer_destroy(&l.t);
     return status;
 }
 
@@ -125,16 +163,17 @@ static trine_status run_on(trine_world *world, int ranks, const trine_config *co
 /* ---- Comparing ---- */
 
 static bool same_bits(const print_item *x, const print_item *y) {
-    return !y->no_hash && x->hash == y->hash;
+    return !y->no_hash && x->hash == y->hash && !y->lines[0];
 }
 
 /* The largest difference of two items' sampled elements, relative to the root of the mean square. */
 static double distance(const print_item *a, const print_item *b) {
-    const double scale = sqrt(b->squares / (double)b->count);
+    const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
+                 scale = larger / sqrt((double)b->count);
     double most = 0;
     for (int n = 0; n < FINGERPRINT_SAMPLES; n++)
         most = fmax(most, fabs((double)a->samples[n] - (double)b->samples[n]));
-    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (sqrt(b->squares) + 1e-300);
+    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
     if (!isfinite(most) || !isfinite(norms)) return INFINITY;
     return fmax(scale > 0 ? most / scale : most, norms);
 }
@@ -142,35 +181,84 @@ static double distance(const print_item *a, const print_item *b) {
 typedef struct {
     const run_prints *a, *b;
     const run_prints *base,
-        *nudged; /* what rounding does, from base to nudged; NULL: bits must be equal */
+        *nudged;         /* what rounding does, from base to nudged; NULL: bits must be equal */
+    const char *against; /* the file that b is of; NULL: it is a run */
     int steps;
 } comparison;
 
-/* Of items of a kind: the largest that the nudge has brought, in this step and before. */
-static double allowed(const comparison *c, int step, print_kind kind) {
+/* How far the nudge has moved an item. */
+static double moved(const comparison *c, size_t at) {
+    return distance(&c->nudged->items[at], &c->base->items[at]);
+}
+
+/* Of items of a kind: the farthest that the nudge has moved one, in this step and before. */
+static double farthest(const comparison *c, int step, print_kind kind) {
     double most = 0;
-    for (int s = 0; s <= step; s++)
-        for (size_t n = 0; n < c->b->count; n++) {
-            const size_t at = (size_t)s * c->b->count + n;
-            if (c->b->items[at].kind == kind)
-                most = fmax(most, distance(&c->nudged->items[at], &c->base->items[at]));
-        }
-    return VERIFY_MARGIN * most;
+    for (size_t at = 0; at < (size_t)(step + 1) * c->b->count; at++)
+        if (c->b->items[at].kind == kind) most = fmax(most, moved(c, at));
+    return most;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of that in the first step; `scratch` has room for a step's items. */
+static double typical(const comparison *c, print_kind kind, double *scratch) {
+    size_t count = 0;
+    for (size_t at = 0; at < c->b->count; at++)
+        if (c->b->items[at].kind == kind) scratch[count++] = moved(c, at);
+    qsort(scratch, count, sizeof *scratch, by_size);
+    return count ? scratch[count / 2] : 0;
+}
+
+/* Kinds of which each item is held to its own in the first step, in which both runs begin with the same parameters.
+ * The others are few numbers, or are divided by their own size: AdamW moves an element whose gradient is nearly 0 by a
+ * whole learning rate, up or down. */
+static bool held_to_itself(print_kind kind) {
+    return kind == PRINT_OUTPUT || kind == PRINT_BACKWARD || kind == PRINT_GRADIENT ||
+           kind == PRINT_MOMENT1 || kind == PRINT_MOMENT2;
+}
+
+/* What an item may be away by; most[], usual[]: farthest and typical of its kind. */
+static double allowed(const comparison *c, int step, size_t item, const double *most,
+                      const double *usual) {
+    const print_kind kind = c->a->items[item].kind;
+    if (!c->nudged) return 0;
+    if (step > 0 || !held_to_itself(kind)) return VERIFY_MARGIN * most[kind];
+    return VERIFY_MARGIN * fmax(moved(c, item), usual[kind]);
+}
+
+/* The item that is compared n-th. The order is that in which a step makes them, but beside a file gradients come from the
+ * last layer to the first: files of other trainers have no gradients of outputs, which show where a backward pass goes
+ * wrong. */
+static size_t nth_item(const comparison *c, size_t n) {
+    const print_item *all = c->a->items;
+    size_t first = n, end = n;
+    if (!c->against || all[n].kind != PRINT_GRADIENT) return n;
+    while (first > 0 && all[first - 1].kind == PRINT_GRADIENT) first--;
+    while (end < c->a->count && all[end].kind == PRINT_GRADIENT) end++;
+    return first + end - 1 - n;
 }
 
 /* The first item that is wrong; false: none is. *far, *most: its distance and what rounding explains. */
-static bool first_wrong(const comparison *c, int *step, size_t *item, double *far, double *most) {
+static bool first_wrong(const comparison *c, double *scratch, int *step, size_t *item, double *far,
+                        double *most) {
+    double limits[PRINT_KINDS] = {0}, usual[PRINT_KINDS] = {0};
+    for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
+        usual[k] = typical(c, (print_kind)k, scratch);
     for (int s = 0; s < c->steps; s++) {
-        double limits[PRINT_KINDS];
-        for (int k = 0; k < PRINT_KINDS; k++)
-            limits[k] = c->nudged ? allowed(c, s, (print_kind)k) : 0;
-        for (size_t n = 0; n < c->a->count; n++) {
+        for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
+            limits[k] = farthest(c, s, (print_kind)k);
+        for (size_t i = 0; i < c->a->count; i++) {
+            const size_t n = nth_item(c, i);
             const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
                              *y = &c->b->items[(size_t)s * c->b->count + n];
             if (!y->count || same_bits(x, y)) continue;
-            *far = distance(x, y), *most = limits[x->kind];
+            *far = distance(x, y), *most = allowed(c, s, n, limits, usual);
             *step = s, *item = n;
-            if (!c->nudged || !(*far <= *most)) return true;
+            if (!c->nudged || !(*far <= *most) || y->lines[0]) return true;
         }
     }
     return false;
@@ -181,8 +269,7 @@ static void print_element(const comparison *c, const print_item *x, const print_
                           double most, FILE *out) {
     const bool all = c->a->values && c->b->values;
     const uint64_t count = all || x->count < FINGERPRINT_SAMPLES ? x->count : FINGERPRINT_SAMPLES,
-                   step =
-                       all || x->count < FINGERPRINT_SAMPLES ? 1 : x->count / FINGERPRINT_SAMPLES;
+                   step = all ? 1 : fingerprint_stride(x->count);
     const double near = c->nudged ? most * sqrt(y->squares / (double)y->count) : 0;
     for (uint64_t n = 0; n < count; n++) {
         const float a = all ? c->a->values[n] : x->samples[n],
@@ -191,21 +278,26 @@ static void print_element(const comparison *c, const print_item *x, const print_
         c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(n * step),
                   (unsigned long long)x->count, (double)a);
         if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[n] - 1);
-        c_fprintf(out, ", %.9g in the reference\n", (double)b);
+        c_fprintf(out, ", %.9g in %s\n", (double)b, c->against ? c->against : "the reference");
         return;
     }
 }
 
-static void print_copies(const run_prints *a, FILE *out) {
+static void print_own(const run_prints *a, const char *where, FILE *out) {
+    if (a->handover_step) c_fprintf(out, "step %d%s: %s\n", a->handover_step, where, a->handover);
     if (a->copies_step)
-        c_fprintf(out, "before step %d: %s has other bits on rank %d than on rank %d\n",
-                  a->copies_step, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
+        c_fprintf(out, "before step %d%s: %s has other bits on rank %d than on rank %d\n",
+                  a->copies_step, where, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
 }
 
 static void print_wrong(const comparison *c, int step, size_t item, double far, double most,
                         FILE *out) {
     const print_item *x = &c->a->items[(size_t)step * c->a->count + item],
                      *y = &c->b->items[(size_t)step * c->b->count + item];
+    if (y->lines[0])
+        c_fprintf(out, "step %d: %s has other values in line %d of %s than in line %d\n", step + 1,
+                  y->name, y->lines[1], c->against, y->lines[0]);
+    if (c->nudged && far <= most) return;
     c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
     print_element(c, x, y, most, out);
     if (c->nudged)
@@ -226,6 +318,8 @@ static trine_config one_rank(const trine_config *config) {
     c.parallel.schedule = TRINE_1F1B;
     c.parallel.schedule_file = NULL, c.parallel.pp_split = NULL;
     c.parallel.virtual_stages = 0;
+    c.parallel.recompute = TRINE_RECOMPUTE_NONE, c.parallel.keep_recomputed = false;
+    c.parallel.split_backward = false;
     c.parallel.ranks_per_node = 0;
     return c;
 }
@@ -258,21 +352,9 @@ static int ranks_of(const trine_config *c) {
     return axes_size(c->parallel.layout, ALL_AXES);
 }
 
-/* What ran, for the head of a fingerprint file. */
-static void machine_text(const trine_config *c, char text[160]) {
-    char version[64], instructions[64];
-    cpu_about(version, instructions, sizeof version);
-    if (strcmp(c->parallel.device, "cuda") == 0)
-        c_snprintf(text, 160, "cuda");
-    else
-        c_snprintf(text, 160, "%s, oneDNN %s, %s", c->parallel.device, version, instructions);
-}
-
 static trine_status write_file(const verification *v) {
-    char machine[160];
     if (!v->request->fingerprint || trine_world_rank(v->world) != 0) return TRINE_OK;
-    machine_text(v->config, machine);
-    return print_file_write(v->request->fingerprint, v->config, machine, v->a.items,
+    return print_file_write(v->request->fingerprint, &v->a.config, v->a.machine, v->a.items,
                             v->request->steps, v->a.count);
 }
 
@@ -284,7 +366,7 @@ static trine_status read_file(verification *v) {
     CHECK(v->b.items, TRINE_ENOMEM, "no memory for %zu items", all);
     memcpy(v->b.items, v->a.items, all * sizeof *v->b.items);
     v->b.count = v->a.count;
-    return print_file_read(v->request->against, v->config, v->b.items, v->request->steps,
+    return print_file_read(v->request->against, &v->a.config, v->b.items, v->request->steps,
                            v->b.count);
 }
 
@@ -292,11 +374,17 @@ static int reference_ranks(const verification *v) {
     return v->request->rotate ? TURNED : ranks_of(v->reference);
 }
 
+static trine_checkpoint start_of(const verify_request *q) {
+    return (trine_checkpoint){.load = q->load, .load_weights_only = q->load_weights_only};
+}
+
 static trine_status run_all(verification *v) {
     const bool first = trine_world_rank(v->world) == 0;
-    const run_plan plain = {v->request->steps, false, first, NULL, -1, -1},
-                   own = {v->request->steps, false, first, v->request, -1, -1},
-                   nudge = {v->request->steps, true, first, NULL, -1, -1};
+    const bool shares = v->request->rotate;
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {v->request->steps, false, first, start, NULL, -1, -1, shares},
+                   own = {v->request->steps, false, first, start, v->request, -1, -1, shares},
+                   nudge = {v->request->steps, true, first, start, NULL, -1, -1, false};
     TRY(run(v->world, v->config, &own, &v->a));
     TRY(trine_world_agree(v->world, write_file(v)));
     if (v->request->against) {
@@ -314,8 +402,10 @@ static trine_status run_all(verification *v) {
 static trine_status run_again(verification *v, const finding *found) {
     const bool first = trine_world_rank(v->world) == 0;
     const int steps = (int)found->step + 1, item = (int)found->item;
-    const run_plan plain = {steps, false, first, NULL, steps - 1, item},
-                   own = {steps, false, first, v->request, steps - 1, item};
+    const bool shares = v->request->rotate;
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {steps, false, first, start, NULL, steps - 1, item, shares},
+                   own = {steps, false, first, start, v->request, steps - 1, item, shares};
     TRY(run(v->world, v->config, &own, &v->a));
     return run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b);
 }
@@ -323,7 +413,7 @@ static trine_status run_again(verification *v, const finding *found) {
 static comparison comparison_of(const verification *v, int steps) {
     const run_prints *base = v->request->against ? &v->base : &v->b;
     const bool rounds = v->request->against || v->proved == PROVE_ORDER;
-    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, steps};
+    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, v->request->against, steps};
 }
 
 static bool any_differs(const comparison *c) {
@@ -339,15 +429,21 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
     double far = 0, most = 0;
     int step = 0;
     size_t item = 0;
-    if (first && any_differs(&c)) {
+    double *scratch = malloc((v->a.count + 1) * sizeof *scratch);
+    trine_status status =
+        scratch ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for %zu limits", v->a.count);
+    if (first && status == TRINE_OK && any_differs(&c)) {
         found.wrong = VERIFY_ROUNDING;
-        if (first_wrong(&c, &step, &item, &far, &most))
+        if (first_wrong(&c, scratch, &step, &item, &far, &most))
             found = (finding){VERIFY_WRONG, step, (int64_t)item};
     }
-    if (v->a.copies_step) found.wrong = VERIFY_WRONG;
+    free(scratch);
+    TRY(trine_world_agree(v->world, status));
+    if (v->a.copies_step || v->a.handover_step || v->b.copies_step || v->b.handover_step)
+        found.wrong = VERIFY_WRONG;
     TRY(tell_all(v->world, &found));
     *verdict = (verify_verdict)found.wrong;
-    if (first) print_copies(&v->a, out);
+    if (first) print_own(&v->a, "", out), print_own(&v->b, " of the reference", out);
     if (found.item < 0) return TRINE_OK;
     if (!v->request->against) TRY(run_again(v, &found));
     const comparison again = comparison_of(v, (int)found.step + 1);
@@ -358,8 +454,18 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
 static void print_verdict(const verification *v, verify_verdict verdict, FILE *out) {
     static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
                                         "wrong"};
-    c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict],
-              v->request->steps, v->a.count, prove_verdict_text(v->proved));
+    const int steps = v->request->steps;
+    size_t in_file = 0;
+    for (size_t n = 0; n < v->b.count * (size_t)steps; n++) in_file += v->b.items[n].count > 0;
+    if (v->a.skipped)
+        c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
+                  v->a.skipped);
+    if (v->request->against)
+        c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
+                  in_file, v->a.count * (size_t)steps, v->request->against);
+    else
+        c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict], steps,
+                  v->a.count, prove_verdict_text(v->proved));
 }
 
 trine_status verify_layout(trine_world *world, const trine_config *config,

@@ -5,7 +5,10 @@
  * What may differ is not guessed: the prover (plan/prove_configs.h) says whether the two have the same bits. If they
  * have, every hash must be equal. If they are equal up to order, the reference runs a second time with each parameter
  * moved by one unit in the last place, and an item may be as far from the reference as rounding, planted there, has
- * brought that run (the idea is TTrace's, arXiv 2506.09280), times VERIFY_MARGIN. */
+ * brought that run (the idea is TTrace's, arXiv 2506.09280), times VERIFY_MARGIN.
+ *
+ * Beside that each run is held to itself: copies of parameters (fingerprint_replicas), and what is handed over
+ * (train/handover.h). */
 #ifndef TRINE_TRAIN_VERIFY_H
 #define TRINE_TRAIN_VERIFY_H
 
@@ -15,14 +18,29 @@
 
 #define VERIFY_MARGIN 32.0
 
+#define VERIFY_FLIP_LIST(X)                                                                        \
+    X(VERIFY_FLIP_WEIGHT, "weight", HANDOVER_NOTHING)                                              \
+    X(VERIFY_FLIP_GRADIENT, "gradient", HANDOVER_GRADIENT)                                         \
+    X(VERIFY_FLIP_ARITHMETIC, "arithmetic", HANDOVER_ARITHMETIC)                                   \
+    X(VERIFY_FLIP_MESSAGE, "message", HANDOVER_MESSAGE)
+
+typedef enum {
+#define VERIFY_FLIP_ENUM(name, text, what) name,
+    VERIFY_FLIP_LIST(VERIFY_FLIP_ENUM)
+#undef VERIFY_FLIP_ENUM
+} verify_flip;
+
 typedef struct {
     int steps;
     const trine_config *reference; /* NULL: the same on one rank */
     bool rotate;             /* the same layout with every rank one place further, in place of one rank */
     const char *against;     /* a fingerprint file in its place; NULL: none */
+    const char *load;        /* what every run starts from: a checkpoint or a Hugging Face folder; NULL: the seed */
+    bool load_weights_only;  /* from its weights, at step 0 */
     const char *fingerprint; /* write what the layout has computed; NULL: no */
-    /* For tests: before step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
-     * `flip_unit`; step 0: nobody does. */
+    /* For tests: in step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
+     * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. */
+    verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
 } verify_request;
 

@@ -59,6 +59,28 @@ verify 4 --flip-step 2 --flip-rank 3 --flip-unit 2 -- --tp 2 --pp 2
 found "step 2: the output of layer 1" "rounding does not explain it"
 result $? "without --exact: what rounding does not explain"
 
+verify 4 --flip-what message --flip-step 2 --flip-rank 1 -- --dp 2 --pp 2
+found "step 2: the output of layer 0 for micro-batch 0 has other bits on rank 3, which received it, than on rank 1, which sent it" \
+    "step 2: the output of layer 1, sample 1 differs" "on rank 3"
+result $? "a bit of a message: both ranks"
+
+verify 4 --flip-what gradient --flip-step 2 --flip-rank 3 -- --dp 2 --tp 2 --zero 2
+found "step 2: the gradients of layer 0 have changed in the memory of rank 3"
+result $? "a bit of a gradient in memory: the rank"
+
+verify 4 --flip-what arithmetic --flip-step 2 --flip-rank 3 -- --dp 4 --zero 1
+found "step 2: the gradient of h.0.ln_1.weight differs" "rounding does not explain it"
+result $? "a gradient that one rank has computed wrongly: the tensor"
+
+verify 4 --rotate --flip-what arithmetic --flip-step 2 --flip-rank 3 --flip-unit 3 -- --dp 2 --pp 2 --schedule zb
+found "step 2: what rank 3 adds to the gradients of head differs"
+result $? "and beside itself, every rank one place further: the rank"
+
+verify 4 --flip-what message --flip-step 1 --flip-rank 1 -- --dp 4
+[ "$status" -ne 0 ] && grep -q "rank 1 sends no activations" "$dir/err" && verify 4 --flip-step 1 --flip-unit 3 -- --pp 4
+[ "$status" -ne 0 ] && grep -q "rank 0 has no parameters of unit 3" "$dir/err"
+result $? "what a rank does not have is not changed without a word"
+
 verify 4 --rotate -- --dp 2 --tp 2 && ends "equal: all hashes are the same" 0 &&
     verify 4 --rotate --flip-step 2 --flip-rank 2 -- --dp 4 --zero 3
 found "step 2: h.0" "before the step differs" "on rank 2"
@@ -69,13 +91,13 @@ verify 2 --fingerprint "$dir/prints" -- --dp 2 && [ "$status" -eq 0 ] && verify 
 result $? "a fingerprint file beside another layout"
 
 verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/prints" -- --dp 2
-found "step 1: " "in the reference"
+found "step 1: " "in $dir/prints"
 result $? "and beside a run with a fault"
 
 sed 's/"hash":"[0-9a-f]*",//' "$dir/prints" >"$dir/plain"
 verify 2 --against "$dir/plain" -- --dp 2 && ends "equal up to rounding" 0 &&
     verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/plain" -- --dp 2
-found "step 1: " "in the reference"
+found "step 1: " "in $dir/plain"
 result $? "a file without hashes: norms and samples are compared"
 
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
@@ -86,6 +108,38 @@ sed '3s/"count":[0-9]*/"count":7/' "$dir/prints" >"$dir/broken"
 verify 2 --against "$dir/broken" -- --dp 2
 [ "$status" -ne 0 ] && grep -q "line 3: .* has 7 elements there" "$dir/err"
 result $? "a broken file is refused with its line"
+
+item='"step":2,"item":"the gradient of h.1.mlp.c_fc.bias"'
+{ cat "$dir/prints" && grep "$item" "$dir/prints"; } >"$dir/copies"
+verify 2 --against "$dir/copies" -- --dp 2 && ends "equal: all hashes are the same" 0 &&
+    { cat "$dir/prints" && grep "$item" "$dir/prints" | sed 's/"norm":[^,]*/"norm":7/'; } >"$dir/copies" && verify 2 --against "$dir/copies" -- --dp 2
+found "step 2: the gradient of h.1.mlp.c_fc.bias has other values in line $(wc -l <"$dir/copies") of $dir/copies than in line $(grep -n "$item" "$dir/copies" | sed 's/:.*//;q')"
+result $? "two lines of an item are copies, and must have the same values"
+
+grep -v '"step":3' "$dir/prints" >"$dir/short"
+verify 2 --against "$dir/short" -- --dp 2
+[ "$status" -ne 0 ] && grep -q "short has no item of step 3; --steps is 3" "$dir/err" && verify 2 --steps 2 --against "$dir/short" -- --dp 2 && [ "$status" -eq 0 ]
+result $? "a file that has nothing of a step is refused"
+
+# shellcheck disable=SC2086  # words are meant to be split
+run "$BUILD/train_gpt" $model --train-iters 2 --save "$dir/run"
+start="--load $dir/run/step-2 --finetune"
+verify 1 --steps 1 --fingerprint "$dir/loaded" -- $start && verify 2 --steps 1 --against "$dir/loaded" -- --dp 2 $start && ends "equal up to rounding" 0 &&
+    verify 2 --steps 1 --against "$dir/loaded" -- --dp 2
+found "step 1: wte.weight before the step differs"
+result $? "every run starts from what --load names"
+
+verify 1 -- --load auto --save "$dir/run"
+[ "$status" -ne 0 ] && grep -q -- "--load auto: trine-verify saves nothing" "$dir/err"
+result $? "--load auto is refused"
+
+# Elements 0, 127, 254, ... of 8192.
+grep '"item":"wte.weight before the step"' "$dir/loaded" | perl -0777 -e '
+    open my $file, "<:raw", $ARGV[0] or die; read $file, my $bytes, 8; $bytes = unpack "Q<", $bytes; read $file, my $head, $bytes;
+    my ($at) = $head =~ /wte\.weight"[^}]*"data_offsets":\s*\[(\d+)/; seek $file, 8 + $bytes + $at, 0; read $file, my $raw, 4 * 8192;
+    my @w = unpack "f<*", $raw; my ($said) = <STDIN> =~ /"samples":\[([^\]]*)/; my @said = split /,/, $said;
+    exit !(@said == 64 && !grep { abs($said[$_] - $w[127 * $_]) > 1e-7 * abs $said[$_] } 0 .. 63)' "$dir/run/step-2/model.safetensors"
+result $? "samples are of all columns of a matrix"
 
 wrong=0
 for i in $(seq "$layouts"); do

@@ -177,6 +177,17 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 
 /* Whether this choice of trine_world_transport lets ranks of a node share memory. Pure. */
 bool comm_may_share(trine_transport choice);
+
+/* The order in which the ranks of a group are added. Each transport's table states it (transport/transport.h). */
+typedef enum {
+    COMM_ORDER_UNSTATED, /* what a table has that leaves it out: no transport's */
+    COMM_ORDER_RANKS,    /* ((r0 + r1) + r2) + ..., also where the sum goes along a chain of nodes; or a tree */
+    COMM_ORDER_LIBRARY   /* a library chooses it, by sizes and machine: nobody knows */
+} comm_order;
+
+/* The order in the groups of this choice, before they exist: of the tables that they may get, the one that says
+ * least. `gpus`: their buffers are on GPUs; `ordered`: comm_gpu.ordered. Pure. */
+comm_order comm_order_of(trine_transport choice, bool gpus, bool ordered);
 /* Bytes that a world's communicators hold for the addends of ordered additions. Pure. */
 size_t comm_scratch_bytes(int world_size);
 /* Bytes for the addends of started reductions, if no group but the world's own and group node is larger than

@@ -24,14 +24,15 @@
 typedef struct {
     const comm_transport *messages; /* for groups that share no memory */
     bool shares;                    /* ranks of a node read each other's memory where possible */
+    comm_order gpus;                /* of sums of device memory: whether NCCL may make them */
 } choice;
 
 static const choice *choice_of(trine_transport which) {
     static const choice rows[TRINE_TRANSPORTS] = {
-        [TRINE_TRANSPORT_AUTO] = {&mpi_transport, true},
-        [TRINE_TRANSPORT_MPI] = {&mpi_transport, false},
-        [TRINE_TRANSPORT_SHM] = {&mpi_transport, true},
-        [TRINE_TRANSPORT_NCCL] = {&mpi_transport, true},
+        [TRINE_TRANSPORT_AUTO] = {&mpi_transport, true, COMM_ORDER_LIBRARY},
+        [TRINE_TRANSPORT_MPI] = {&mpi_transport, false, COMM_ORDER_RANKS},
+        [TRINE_TRANSPORT_SHM] = {&mpi_transport, true, COMM_ORDER_RANKS},
+        [TRINE_TRANSPORT_NCCL] = {&mpi_transport, true, COMM_ORDER_LIBRARY},
     };
     ASSERT((unsigned)which < TRINE_TRANSPORTS);
     return &rows[which];
@@ -39,6 +40,14 @@ static const choice *choice_of(trine_transport which) {
 
 bool comm_may_share(trine_transport which) {
     return choice_of(which)->shares;
+}
+
+comm_order comm_order_of(trine_transport which, bool gpus, bool ordered) {
+    const choice *c = choice_of(which);
+    comm_order order = c->messages->order;
+    if (c->shares && shm_transport.order > order) order = shm_transport.order;
+    if (gpus && !ordered && c->gpus > order) order = c->gpus;
+    return order;
 }
 
 static const comm_transport *mover(const trine_comm *comm) {
@@ -58,6 +67,8 @@ static const comm_transport *over_device(const trine_comm *comm, const comm_tran
 void stack_build(trine_comm *comm) {
     const comm_transport *t = mover(comm);
     if (comm->device_state) t = over_device(comm, t);
+    ASSERT(t->order != COMM_ORDER_UNSTATED);
+    ASSERT(!comm->nccl || choice_of(comm->choice)->gpus == COMM_ORDER_LIBRARY);
     if (comm->clock) t = clock_over(comm, t);
     comm->transport = t;
 }

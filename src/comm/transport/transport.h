@@ -74,6 +74,7 @@
 
 typedef struct {
     const char *name;
+    comm_order order; /* of its sums; stack.c refuses a table that does not state it */
 #define TRANSPORT_MEMBER(function, takes, names) trine_status (*function) takes;
     TRANSPORT_CALLS(TRANSPORT_MEMBER)
     TRANSPORT_POSTS(TRANSPORT_MEMBER)

@@ -492,6 +492,7 @@ static void mpi_destroy(trine_comm *comm) {
 
 const comm_transport mpi_transport = {
     .name = "mpi",
+    .order = COMM_ORDER_RANKS,
     .broadcast = mpi_broadcast,
     .scatter = mpi_scatter,
     .gather = mpi_gather,

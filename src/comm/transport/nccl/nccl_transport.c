@@ -116,6 +116,7 @@ static trine_status nccl_call_wait_received(trine_comm *comm, comm_request *requ
 const comm_transport *nccl_call_over(const trine_comm *comm, const comm_transport *inner) {
     comm_transport *t = staging_table(comm, inner);
     t->name = "nccl";
+    t->order = COMM_ORDER_LIBRARY; /* unless it was opened with ordered additions (nccl_setting) */
 #define SET(function, takes, names) t->function = nccl_call_##function;
     TRANSPORT_MOVES(SET)
 #undef SET

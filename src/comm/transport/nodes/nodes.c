@@ -192,6 +192,7 @@ static void nodes_destroy(trine_comm *comm) {
 static comm_transport make_table(void) {
     comm_transport t = mpi_transport;
     t.name = "shm+mpi";
+    t.order = COMM_ORDER_RANKS; /* a chain over nodes, whose members are consecutive (nodes.h) */
     t.all_reduce = nodes_all_reduce;
     t.reduce_scatter = nodes_reduce_scatter;
     t.all_reduce_start = nodes_reduction_start;

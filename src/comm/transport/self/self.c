@@ -90,6 +90,7 @@ static void self_destroy(trine_comm *comm) {
 
 const comm_transport self_transport = {
     .name = "self",
+    .order = COMM_ORDER_RANKS,
     .broadcast = self_broadcast,
     .scatter = self_rooted,
     .gather = self_rooted,

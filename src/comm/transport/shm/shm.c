@@ -107,4 +107,5 @@ static void shm_destroy(trine_comm *comm) {
 
 #define ROW(function, takes, names) .function = shm_##function,
 
-const comm_transport shm_transport = {.name = "shm", .destroy = shm_destroy, TRANSPORT_CALLS(ROW)};
+const comm_transport shm_transport = {
+    .name = "shm", .order = COMM_ORDER_RANKS, .destroy = shm_destroy, TRANSPORT_CALLS(ROW)};
