@@ -94,9 +94,19 @@ node_resume() {
     on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=RESUME
 }
 
+# nothing_to_say: Slurm has no message that it still tries to send, as the end of a job to a node that is lost
+nothing_to_say() {
+    [ "$(on_cluster sdiag | sed -n 's/^Agent \(queue size\|count\): *//p' | tr '\n' ' ')" = "0 0 " ]
+}
+
+# node_restarts N: it would also end a job's next run, whose number is the same
+node_restarts() {
+    eventually 300 nothing_to_say && node_start "$1"
+}
+
 # node_back N: restarts a node that is down
 node_back() {
-    node_start "$1" && node_resume "$1"
+    node_restarts "$1" && node_resume "$1"
 }
 
 # down_after SECONDS: Slurm marks a node as down that has not answered for so long; an hour at first

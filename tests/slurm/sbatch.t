@@ -110,9 +110,10 @@ more() {
     echo $(($(steps "$1") + 60)) >"$dir/$1.steps"
 }
 
-# node_is N STATE: which may be followed by a sign of more
+# node_is N PATTERN: of node_state
 node_is() {
-    [[ $(node_state "$1") = "$2"* ]]
+    # shellcheck disable=SC2053  # a pattern
+    [[ $(node_state "$1") = $2 ]]
 }
 
 # has_said NAME COUNT TEXT: COUNT lines of its output have the text
@@ -187,7 +188,7 @@ told() {
 # Slurm has not noticed the loss yet. A restart after an orderly end does not count for MAX_RESTARTS.
 lost() {
     update told TimeLimit=60 && soon told && begins_again told 1 && node_kill 2 &&
-        eventually 300 has_said told 1 "a node or a rank is lost (status " && ! node_is 2 down && node_down 2 &&
+        eventually 300 has_said told 1 "a node or a rank is lost (status " && ! node_is 2 'down*' && node_down 2 &&
         queued told 2 && queued long 1 && soon told && soon long
 }
 
@@ -198,7 +199,7 @@ to_its_end() {
 
 # Here Slurm detects it first. mpirun may have exited by then, or still wait for the other node.
 frozen() {
-    begins_again long 1 && down_after 20 && node_freeze 2 && queued long 2 && eventually 300 node_is 2 down &&
+    begins_again long 1 && down_after 20 && node_freeze 2 && queued long 2 && eventually 300 node_is 2 'down*' &&
         down_after 3600 && soon long && node_kill 2 && node_back 2
 }
 
@@ -228,7 +229,7 @@ fewer() {
 
 # A node that answers again, but takes no job, is none.
 drained() {
-    on_cluster scontrol update NodeName="${NODE_PREFIX}2" State=DRAIN Reason=test && node_start 2 &&
+    on_cluster scontrol update NodeName="${NODE_PREFIX}2" State=DRAIN Reason=test && node_restarts 2 &&
         eventually 300 node_is 2 drained && trains range && has_said range 0 "a node is idle: "
 }
 
