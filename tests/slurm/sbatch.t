@@ -4,7 +4,7 @@
 # examples/train_gpt.sbatch under a real Slurm (tests/slurm/cluster.sh), on two nodes with two ranks each: a
 # job that reaches its limit, is suspended, loses a node, fails by itself, or is cancelled. Resumed
 # runs must have the numbers of an undisturbed run, in all of their 17 digits. Installs
-# Slurm and munge if they are missing. No case depends on how long something takes: each limit is for hangs, and longer
+# Slurm and munge if they are missing. No case depends on how long something takes: a limit is for hangs, and longer
 # than the two minutes by which Slurm delays a job that is queued again (AuthInfo=cred_expire), which `soon` removes.
 set -uo pipefail
 . tests/lib.sh
