@@ -230,12 +230,12 @@ fewer() {
 # A node that answers again, but takes no job, is none.
 drained() {
     on_cluster scontrol update NodeName="${NODE_PREFIX}2" State=DRAIN Reason=test && node_restarts 2 &&
-        eventually 300 node_is 2 drained && trains range && has_said range 0 "a node is idle: "
+        eventually 300 node_is 2 drained && trains range && has_said range 0 "and a node is idle: "
 }
 
 # The job asks for the second node at the first checkpoint after that is idle.
 more_again() {
-    node_resume 2 && eventually 300 has_said range 1 "a node is idle: " &&
+    node_resume 2 && eventually 300 has_said range 1 "and a node is idle: " &&
         eventually 300 has_said range 1 "the run is saved, for more than 4 ranks; job" && queued range 2 &&
         more range && soon range && ends range COMPLETED 2 0:0 &&
         has_said range 2 "8 ranks: dp 2 x tp 2 x pp 2 on 8, by rule: "
