@@ -40,7 +40,7 @@ configuration() {
 ClusterName=trine
 SlurmctldHost=${NODE_PREFIX}1($NODE_NET.1)
 SlurmUser=root
-AuthInfo=socket=$cluster/munge/socket
+AuthInfo=socket=$cluster/munge/socket,cred_expire=3600
 StateSaveLocation=$cluster/state
 SlurmdSpoolDir=$cluster/spool-%n
 SlurmctldPidFile=$cluster/slurmctld.pid
@@ -99,7 +99,7 @@ nothing_to_say() {
     [ "$(on_cluster sdiag | sed -n 's/^Agent \(queue size\|count\): *//p' | tr '\n' ' ')" = "0 0 " ]
 }
 
-# node_restarts N: it would also end a job's next run, whose number is the same
+# node_restarts N: not before that, or it would end the job's next run, whose number is the same
 node_restarts() {
     eventually 300 nothing_to_say && node_start "$1"
 }

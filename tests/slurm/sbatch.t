@@ -4,8 +4,8 @@
 # examples/train_gpt.sbatch under a real Slurm (tests/slurm/cluster.sh), on two nodes with two ranks each: a
 # job that reaches its limit, is suspended, loses a node, fails by itself, or is cancelled. Resumed
 # runs must have the numbers of an undisturbed run, in all of their 17 digits. Installs
-# Slurm and munge if they are missing. No case depends on how long something takes: a limit is for hangs, and longer
-# than the two minutes by which Slurm delays a job that is queued again (AuthInfo=cred_expire), which `soon` removes.
+# Slurm and munge if they are missing. No case depends on how long something takes: limits are for hangs, and a job that
+# is queued again, which Slurm delays by two minutes (here: an hour, AuthInfo=cred_expire), starts when `soon` says so.
 set -uo pipefail
 . tests/lib.sh
 . tests/slurm/cluster.sh
@@ -75,11 +75,11 @@ queued() {
     eventually 300 is "$1" PENDING "$2"
 }
 
-# soon NAME: the pending job starts when it can, from the next second on. Slurm fails a job that starts again in the
-# second in which it was ended ("Job credential revoked").
+# soon NAME: the pending job starts when it can, from the next second on; it runs already where Slurm has not delayed it.
+# Slurm fails a job that starts again in the second in which it was ended ("Job credential revoked").
 soon() {
     sleep 1
-    update "$1" StartTime=now
+    update "$1" StartTime=now || [ "$(field "$1" JobState)" = RUNNING ]
 }
 
 # ends NAME STATE RESTARTS [STATUS]: it reaches that state
@@ -223,7 +223,8 @@ all_back() {
 # The requeued job starts on the node that is there when Slurm has seen that the other one is lost.
 fewer() {
     trains range && node_kill 2 && eventually 300 has_said range 1 "a node or a rank is lost (status " &&
-        down_after 20 && begins_again range 1 && down_after 3600 &&
+        down_after 20 && eventually 300 node_is 2 'down*' && down_after 3600 && eventually 300 nothing_to_say &&
+        soon range && begins_again range 1 &&
         has_said range 1 "4 ranks: dp 1 x tp 2 x pp 2 on 4, by rule: equal bits (dp divides 16; "
 }
 
