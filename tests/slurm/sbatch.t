@@ -4,8 +4,9 @@
 # examples/train_gpt.sbatch under a real Slurm (tests/slurm/cluster.sh), on two nodes with two ranks each: a
 # job that reaches its limit, is suspended, loses a node, fails by itself, or is cancelled. Resumed
 # runs must have the numbers of an undisturbed run, in all of their 17 digits. Installs
-# Slurm and munge if they are missing. No case depends on how long something takes: limits are for hangs, and a job that
-# is queued again, which Slurm delays by two minutes (here: an hour, AuthInfo=cred_expire), starts when `soon` says so.
+# Slurm and munge if they are missing. No case depends on how long something takes: limits are for hangs,
+# and a job that is queued again, which Slurm delays by two minutes (here: an hour, AuthInfo=cred_expire),
+# starts when `soon` says so.
 set -uo pipefail
 . tests/lib.sh
 . tests/slurm/cluster.sh
@@ -75,8 +76,8 @@ queued() {
     eventually 300 is "$1" PENDING "$2"
 }
 
-# soon NAME: the pending job starts when it can, from the next second on; it runs already where Slurm has not delayed it.
-# Slurm fails a job that starts again in the second in which it was ended ("Job credential revoked").
+# soon NAME: the pending job starts when it can, from the next second on; it may run already where Slurm has not
+# delayed it. Slurm fails a job that starts in the second in which it was ended ("Job credential revoked").
 soon() {
     sleep 1
     update "$1" StartTime=now || [ "$(field "$1" JobState)" = RUNNING ]
