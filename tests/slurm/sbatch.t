@@ -198,15 +198,18 @@ to_its_end() {
         has_said told 1 "; starting at step 0" && has_said told 2 "resumed from $dir/told/step-"
 }
 
-# Here Slurm detects it first. mpirun may have exited by then, or still wait for the other node.
+# Here Slurm detects it first. mpirun still waits for the other node then; when Slurm ends it, the script may have the
+# time to say that it queues the job again.
 frozen() {
     begins_again long 1 && down_after 20 && node_freeze 2 && queued long 2 && eventually 300 node_is 2 'down*' &&
         down_after 3600 && soon long && node_kill 2 && node_back 2
 }
 
 script_lost() {
-    begins_again long 2 && node_kill 1 && node_down 1 && queued long 3 && soon long && more long && node_back 1 &&
-        ends long COMPLETED 3 0:0 && has_said long 1 "is requeued"
+    local times
+    begins_again long 2 && times=$(grep -c "is requeued" "$dir/long.out") && node_kill 1 && node_down 1 &&
+        queued long 3 && soon long && more long && node_back 1 && ends long COMPLETED 3 0:0 &&
+        has_said long "$times" "is requeued"
 }
 
 # mpirun exits with 1 then, as for an invalid option.
