@@ -383,6 +383,7 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
     check_rows(o);
     mistakes m = {.used = 0};
     cursor c = {o, argv + (argc > 0), argv + argc, &m};
+    options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     if (o->arguments) *o->argument_count = 0;
     while (c.next < c.end) {
         const char *argument = *c.next;
@@ -401,7 +402,6 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
 }
 
 trine_status options_read(const options *o, int argc, char *const argv[]) {
-    options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     options_defaults(o);
     trine_status status = options_parse(o, argc, argv);
     bool *help = options_member(o, find_help(o));

@@ -181,13 +181,13 @@ void options_defaults(const options *o);
 
 /* Stores the values of argv[1..argc-1]. One message lists all errors and suggests the nearest option for
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
- * point into their room.
+ * point into their room. All programs come here first: so it sets NCCL_LAUNCH_ORDER_IMPLICIT=1, unless it is set
+ * (docs/api.md).
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
 /* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
- * prints the help with the defaults on standard output instead; that takes precedence over errors. Sets
- * NCCL_LAUNCH_ORDER_IMPLICIT=1, unless it is set (docs/api.md).
+ * prints the help with the defaults on standard output instead; that takes precedence over errors.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
