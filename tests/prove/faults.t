@@ -11,6 +11,7 @@ while read -r name rest; do
     case " ${FAULTS:-$name} " in *" $name "*) echo "$name $rest" ;; esac
 done < <(grep '^[a-z]' tests/prove/faults) >"$list"
 
+# shellcheck disable=SC2013  # numbers
 for layout in $(cut -d ' ' -f 2 "$list" | sort -nu); do
     # shellcheck disable=SC2046  # names have no spaces
     J=${J:-1} TARGETS=build/trine-verify AGAINST="prove/standard - layout $layout" MUTANT_SECONDS=1200 \
