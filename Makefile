@@ -225,7 +225,7 @@ CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL
 NVCCFLAGS ?= -O3 -lineinfo
 # As with FLOAT: contraction in one kernel and not in its variant (four elements at a time, single elements)
 # would give different bits. Kernels call fmaf where they want it.
-NVCC_ALL   = $(CUDA_NVCC) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
+NVCC_ALL   = $(or $(CUDA_NVCC),$(error the CUDA object is built by `make cuda`, which looks for nvcc)) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
 
 $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)

@@ -123,8 +123,8 @@ def main():
         samples = {name: [] for name in ["Trine", *theirs]}
         with tempfile.TemporaryDirectory() as dir:
             ours = Ours(o.device, o.model, ["--bf16"] if kind == "bf16" else [], dir, o.threads, o.batch, o.length)
-            for other in theirs.values():
-                other.step(), other.step()
+            for name, other in theirs.items():
+                print("%s  %-26s compiled in %.0f s" % (kind, name, other.step() + other.step()), flush=True)
             for _ in range(o.rounds):
                 samples["Trine"] += ours.steps(o.steps)
                 for name, other in theirs.items():

@@ -12,6 +12,7 @@
 
 #define ADDRESSES    ((size_t)1 << 40) /* address space; only allocations cost anything */
 #define POISON_BYTES ((size_t)2 << 20)
+#define REGION_BYTES ((size_t)128 << 10) /* opened together: each of its pages costs time */
 #define POISON       0xff /* four of them are a NaN */
 #define ALIGNMENT    ((size_t)256)
 
@@ -55,21 +56,21 @@ static allocation *add(enum kind kind, void *start, size_t bytes, char *map, siz
 
 /* ---- Open and closed ------------------------------------------------------------------------- */
 
-/* Region i of an allocation is [map + i * POISON_BYTES, ...), the last one may be shorter. */
+/* Region i of an allocation is [map + i * REGION_BYTES, ...), the last one may be shorter. */
 static struct {
     char *start;
     size_t bytes;
-} open_regions[ADDRESSES / POISON_BYTES / 16];
+} open_regions[ADDRESSES / REGION_BYTES / 16];
 static size_t open_count;
 
 bool emu_memory_touch(const void *p) {
     if (!opened || !emu_is_device(p)) return false;
     for (allocation *a = allocations; a; a = a->next) {
         if (a->freed || a->kind != DEVICE || (char *)p < a->map) continue;
-        size_t at = (size_t)((char *)p - a->map) / POISON_BYTES * POISON_BYTES;
+        size_t at = (size_t)((char *)p - a->map) / REGION_BYTES * REGION_BYTES;
         if (at >= a->map_bytes || (char *)p >= a->map + a->map_bytes) continue;
         char *start = a->map + at;
-        size_t bytes = a->map_bytes - at < POISON_BYTES ? a->map_bytes - at : POISON_BYTES;
+        size_t bytes = a->map_bytes - at < REGION_BYTES ? a->map_bytes - at : REGION_BYTES;
         for (size_t i = 0; i < open_count; i++)
             if (open_regions[i].start == start) return false; /* it was open: another fault */
         if (open_count == sizeof open_regions / sizeof *open_regions) return false;
@@ -81,7 +82,7 @@ bool emu_memory_touch(const void *p) {
 }
 
 void emu_memory_need(const void *p, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += POISON_BYTES) emu_memory_touch((char *)p + at);
+    for (size_t at = 0; at < bytes; at += REGION_BYTES) emu_memory_touch((char *)p + at);
     if (bytes) emu_memory_touch((char *)p + bytes - 1);
 }
 

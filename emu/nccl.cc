@@ -439,9 +439,23 @@ static void end_job(job *j) {
     free(j);
 }
 
+/* Whether jobs start in the order of the host's calls. */
+static bool implicit_order(void) {
+    const char *set = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    int version = 0;
+    (void)ncclGetVersion(&version);
+    return version >= NCCL_VERSION(2, 26, 0) && set && strcmp(set, "1") == 0;
+}
+
 static bool may_start(const job *j) {
     uint64_t queue = emu_setting("NCCL_QUEUE", 0);
     if (queue == 0) return true;
+    if (queue == 3 && !implicit_order()) {
+        for (const job *other = launched; other; other = other->next)
+            if (other->started && other->launch != j->launch) return false;
+        return true;
+    }
+    if (queue == 3) queue = 1;
     return queue == 1 ? launched->launch == j->launch : launched == j;
 }
 

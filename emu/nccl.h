@@ -17,7 +17,8 @@
  * stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
  * that were launched before them have finished, on any stream, and a send finishes only when its
  * receive has started (the checker's model); =2: in addition, operations of one ncclGroup on different
- * communicators do not start together.
+ * communicators do not start together; =3: one launch at a time, any of those whose streams have come to it, as on a
+ * GPU whose multiprocessors are all taken; in the host's order with NCCL_LAUNCH_ORDER_IMPLICIT=1.
  * TRINE_EMU_NCCL_LATE: delay of a rank in creating a communicator, seconds.
  * TRINE_EMU_NCCL_VERSION=21803: the result of ncclGetVersion; before 2.22 aborts do not wait together.
  * TRINE_EMU_PATIENCE: how long an abort waits for the device, seconds (3).

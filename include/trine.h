@@ -197,6 +197,8 @@ typedef struct {
     const char *tokenizer;     /* tokenizer.json, or a folder with one, which only rank 0 reads: must fit the
                                   vocabulary and the hash in the token files, and is saved in checkpoints.
                                   NULL: that of the folder that is loaded, if it has one */
+    bool in_order;             /* samples in the order of the files, in every epoch: sample i is tokens i T to
+                                  (i + 1) T */
 } trine_data;
 
 typedef struct {
@@ -274,7 +276,8 @@ typedef struct {
 } trine_run;
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
- * from argv; they point into argv's strings, config also into *run. One message reports all mistakes.
+ * from argv; they point into argv's strings, config also into *run. One message reports all mistakes. Sets
+ * NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is set.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Checks that all ranks were given the same options for what a training loop does collectively

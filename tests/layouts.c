@@ -324,7 +324,9 @@ static result run_job(trine_world *world, const layout_run *r) {
     result got = {.steps = {.steps = steps}};
     trine_config c = config_of(r);
     trine_trainer *t;
-    if (r->nccl) setenv("TRINE_EMU_NCCL_QUEUE", r->nccl == 1 ? "1" : "2", 1);
+    static const char *const queues[] = {NULL, "1", "2", "3", "3"};
+    if (r->nccl) setenv("TRINE_EMU_NCCL_QUEUE", queues[r->nccl], 1);
+    if (r->nccl == 4) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     OK(trine_trainer_create(&t, world, &c));
     if (r->type != LAYOUT_CUDA) expect_planned(t);
     if (r->watch == WATCH_PROFILE) OK(trine_trainer_profile_start(t, 1, NULL));
@@ -343,6 +345,7 @@ static result run_job(trine_world *world, const layout_run *r) {
     if (r->exact) got.moments = training_moments(t);
     trine_trainer_destroy(&t);
     unsetenv("TRINE_EMU_NCCL_QUEUE");
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
     return got;
 }
 

@@ -57,7 +57,7 @@ typedef struct {
     int seq;                   /* tokens of a sample: with 64, messages are larger than what a transport copies */
     int one_queue, transport, split, nodes, watch;
     int buffers;               /* gather and reduce buffers */
-    int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 0: no NCCL */
+    int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 4: 3, in order; 0: no NCCL */
     int eval;                  /* a validation after the first and the last step */
     int exact, lanes, parts;   /* of EXACT_ON and EXACT_OFF: D and T; fp16 then overflows in the first step */
 } layout_run;

@@ -5,7 +5,7 @@
 # matrix, and be caught by a test of make check. A line "NAME unrun" says that a mutant has not been run yet.
 # unrun: adds such a line for each mutant that has none.
 #
-# A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (three tests failed, all have
+# A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (enough tests failed, all have
 # run, or the time was over); how many runs passed; and those that failed, the first of each test.
 set -eu
 
@@ -61,7 +61,7 @@ tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
         for (i = 1; i <= tests; i++) if (alone[order[i]]) print "    " order[i] ":" alone[order[i]]
         print "caught by this test alone as far as the time went:"
         for (i = 1; i <= tests; i++) if (perhaps[order[i]]) print "    " order[i] ":" perhaps[order[i]]
-        print "tests that have caught nothing (when three had failed, others were not run):"
+        print "tests that have caught nothing (when enough had failed, others were not run):"
         for (i = 1; i <= tests; i++) if (!catches[order[i]]) print "    " order[i]
         print "caught by no test of make check:"
         for (i = 1; i <= count; i++) {

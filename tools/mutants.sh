@@ -7,7 +7,8 @@
 # TARGETS="build/PROGRAM...": what a script among the tests needs (default: all programs and tests).
 # TEXTS=1: only check that each text to find is in its file.
 # MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
-# then the cheapest, until three tests have failed or five minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
+# then the cheapest, until three tests have failed (MATRIX_FAILURES) or five minutes are over (MATRIX_SECONDS); write
+# tests/mutants/matrix.
 # Faults whose text has not changed since are not repeated, so an interrupted run goes on where it was.
 #
 # Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
@@ -325,7 +326,7 @@ sound() {
     grep -q yes "$known"
 }
 
-# explore NAME: a line of the matrix: name, sum, why it ended (three, all, time), runs that passed, runs that failed
+# explore NAME: a line of the matrix: name, sum, why it ended (enough, all, time), runs that passed, runs that failed
 explore() {
     candidates "$1" >"$own/candidates"
     plant "$1"

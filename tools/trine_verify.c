@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "comm/api/comm.h"
+#include "train/load_request.h"
 #include "train/verify.h"
 
 typedef struct {
@@ -104,8 +105,10 @@ static trine_status parse(settings *s, int argc, char **argv) {
 }
 
 static trine_status verify(trine_world *world, const settings *s, const trine_config *config,
-                           verify_verdict *verdict) {
+                           const trine_checkpoint *start, verify_verdict *verdict) {
     const verify_request request = {.steps = s->steps,
+                                    .load = start->load,
+                                    .load_weights_only = start->load_weights_only,
                                     .rotate = s->rotate,
                                     .fingerprint = s->fingerprint,
                                     .against = s->against,
@@ -177,7 +180,7 @@ static trine_status verify_row(trine_world *world, const settings *s, const char
         if (first) puts("not for this number of ranks");
         return TRINE_OK;
     }
-    TRY(verify(world, s, &config, &verdict));
+    TRY(verify(world, s, &config, &run.checkpoint, &verdict));
     if (verdict > *worst) *worst = verdict;
     return TRINE_OK;
 }
@@ -209,10 +212,12 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
     if (split < argc) {
         argv[split] = argv[0];
         TRY(trine_parse(argc - split, argv + split, &config, &trainer));
+        CHECK(!request_is_auto(&trainer.checkpoint), TRINE_EINVAL,
+              "--load auto: trine-verify saves nothing; name the checkpoint or the folder");
     }
     TRY(trine_world_create(&world, NULL, NULL));
-    trine_status status =
-        split < argc ? verify(world, s, &config, verdict) : verify_set(world, s, verdict);
+    trine_status status = split < argc ? verify(world, s, &config, &trainer.checkpoint, verdict)
+                                       : verify_set(world, s, verdict);
     /* Before any rank ends, for which mpirun may kill the others. */
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);

@@ -147,6 +147,10 @@ const char *options_environment(const char *name) {
     return getenv(name);
 }
 
+void options_set_environment(const char *name, const char *value) {
+    setenv(name, value, 0);
+}
+
 bool options_seconds(const char *text, double *seconds) {
     const option row = {.kind = OPTION_KIND_DOUBLE, .min = 0, .max = HUGE_VAL};
     return read_double(&row, text, seconds);
@@ -379,6 +383,7 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
     check_rows(o);
     mistakes m = {.used = 0};
     cursor c = {o, argv + (argc > 0), argv + argc, &m};
+    options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     if (o->arguments) *o->argument_count = 0;
     while (c.next < c.end) {
         const char *argument = *c.next;

@@ -181,7 +181,8 @@ void options_defaults(const options *o);
 
 /* Stores the values of argv[1..argc-1]. One message lists all errors and suggests the nearest option for
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
- * point into their room.
+ * point into their room. All programs come here first: so it sets NCCL_LAUNCH_ORDER_IMPLICIT=1, unless it is set
+ * (docs/api.md).
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
@@ -218,6 +219,9 @@ void options_expected(const option *row, char *text, size_t size);
 /* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
  * rank there before MPI_Init. Not collective. */
 const char *options_environment(const char *name);
+
+/* Sets an environment variable of this process, unless it is set. Not thread-safe. Not collective. */
+void options_set_environment(const char *name, const char *value);
 
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);

@@ -25,6 +25,7 @@ static const option_type family_type = {read_family, print_family};
 #define MODEL(n)      .role = OPTION_MODEL, .saved = (n)
 #define MODEL_IF(n)   MODEL(n), .absent = true
 #define NUMBERS(n)    .role = OPTION_NUMBERS, .saved = (n)
+#define NUMBERS_IF(n) NUMBERS(n), .absent = true
 #define LAYOUT(n)     .role = OPTION_LAYOUT, .saved = (n)
 #define LAYOUT_IF(n)  LAYOUT(n), .absent = true
 #define JOINT         .role = OPTION_JOINT
@@ -200,6 +201,8 @@ static const option rows[] = {
          "maximum global gradient norm; 0: no clipping")},
     {NUMBERS(43), OPTION_U64("seed", trine_config, data.seed, "N", 1234,
          "random seed of initial parameters and sample order")},
+    {NUMBERS_IF(72), OPTION_FLAG("no-shuffle", trine_config, data.in_order,
+         "take the samples of the training files in their order")},
 
     {OPTION_HEADING("Checkpoints")},
     {OF_CHECKPOINT, GIVEN, OPTION_STRING("save", trine_checkpoint, save, "DIR", NULL,

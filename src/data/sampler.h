@@ -12,7 +12,7 @@
 
 typedef enum {
     SAMPLER_SHUFFLED,
-    SAMPLER_SEQUENTIAL /* window g mod N, for validation */
+    SAMPLER_SEQUENTIAL /* window g mod N: of a validation, or asked for */
 } sampler_order;
 
 typedef struct sampler {

@@ -43,7 +43,8 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
-    TRY(open_file(t, &t->train, c->data.data_path, SAMPLER_SHUFFLED));
+    TRY(open_file(t, &t->train, c->data.data_path,
+                  c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
     return TRINE_OK;

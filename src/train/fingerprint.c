@@ -127,7 +127,7 @@ static void add_element(fingerprint *f, size_t item, uint64_t place, float x) {
     memcpy(&bits, &x, sizeof bits);
     p->hash += mix_bits((uint64_t)bits + mix_bits(place + 1));
     p->squares += (double)x * (double)x;
-    const uint64_t step = p->count > FINGERPRINT_SAMPLES ? p->count / FINGERPRINT_SAMPLES : 1;
+    const uint64_t step = fingerprint_stride(p->count);
     if (place % step == 0 && place / step < FINGERPRINT_SAMPLES) p->samples[place / step] = x;
     if ((int)item != f->wanted) return;
     f->values[place] = x;

@@ -41,9 +41,17 @@ typedef struct {
     uint64_t count; /* elements of the unsharded tensor */
     uint64_t hash;
     bool no_hash; /* of a file without them: norm and samples are compared */
+    int lines[2]; /* of a file: two lines of this item that have other values, copies that differ; 0: none */
     double squares;
-    float samples[FINGERPRINT_SAMPLES]; /* elements k count / SAMPLES for k = 0, 1, ...; fewer if count is less */
+    float samples[FINGERPRINT_SAMPLES]; /* elements k fingerprint_stride; fewer if count is less */
 } print_item;
+
+/* From a sampled element to the next: the largest odd number that SAMPLES times fit in count, or 1. Odd, so that the
+ * samples of a matrix are not of one column. */
+static inline uint64_t fingerprint_stride(uint64_t count) {
+    const uint64_t most = count / FINGERPRINT_SAMPLES;
+    return most > 1 ? (most - 1) | 1 : 1;
+}
 
 typedef struct fingerprint fingerprint;
 

@@ -44,6 +44,7 @@ static trine_status gather(trine_trainer *t) {
     cuda_gpu own;
     memset(&own, 0, sizeof own);
     trine_status status = cuda_describe(t->dev, &own);
+    own.info.in_order = comm_nccl_in_order(own.info.nccl);
     t->gpus = calloc(ranks, sizeof *t->gpus);
     if (status == TRINE_OK && !t->gpus)
         status = RAISE(TRINE_ENOMEM, "no memory for %zu GPUs", ranks);
@@ -105,7 +106,8 @@ trine_status gpus_join(trine_trainer *t) {
 /* Whether two GPUs are of the same model and memory, with the same versions. */
 static bool same_kind(const cuda_info *a, const cuda_info *b) {
     return strcmp(a->model, b->model) == 0 && a->bytes == b->bytes && a->driver == b->driver &&
-           a->runtime == b->runtime && a->cublas == b->cublas && a->nccl == b->nccl;
+           a->runtime == b->runtime && a->cublas == b->cublas && a->nccl == b->nccl &&
+           a->in_order == b->in_order;
 }
 
 static bool same_gpu(const trine_trainer *t, int a, int b) {
@@ -160,6 +162,7 @@ static void print_kind(const trine_trainer *t, int rank, FILE *out) {
               i->driver / 1000, i->driver % 1000 / 10, i->runtime / 1000, i->runtime % 1000 / 10);
     print_version("cuBLAS", i->cublas, out);
     print_version("NCCL", i->nccl, out);
+    if (i->nccl) fputs(i->in_order ? " (launches in order)" : " (launches chained)", out);
     print_ranks(t, rank, out);
     fputc('\n', out);
 }

@@ -101,8 +101,13 @@ static trine_status read_samples(const reader *r, const cJSON *array, print_item
     return TRINE_OK;
 }
 
-/* seen[]: of the items that the file has. */
-static trine_status read_item(reader *r, const cJSON *line, bool *seen) {
+static bool same_values(const print_item *a, const print_item *b) {
+    return a->no_hash == b->no_hash && a->hash == b->hash && a->squares == b->squares &&
+           !memcmp(a->samples, b->samples, sizeof a->samples);
+}
+
+/* lines[]: of each item the line that the file has first, from 1 on; 0: none. A later one is a copy. */
+static trine_status read_item(reader *r, const cJSON *line, int *lines) {
     uint64_t step = 0, count = 0;
     const char *name = json_text(json_member(line, "item")),
                *hash = json_text(json_member(line, "hash"));
@@ -119,11 +124,17 @@ static trine_status read_item(reader *r, const cJSON *line, bool *seen) {
     CHECK(p->count == count, TRINE_EDATA,
           "%s, line %d: %s has %" PRIu64 " elements there, %" PRIu64 " here", r->path, r->line,
           name, count, p->count);
-    seen[p - r->items] = true;
-    p->squares = cJSON_IsNull(norm) ? NAN : norm->valuedouble * norm->valuedouble;
-    p->no_hash = !hash;
-    if (hash) p->hash = strtoull(hash, NULL, 16);
-    return read_samples(r, json_member(line, "samples"), p);
+    int *at = &lines[p - r->items];
+    print_item read = *p;
+    read.squares = cJSON_IsNull(norm) ? NAN : norm->valuedouble * norm->valuedouble;
+    read.no_hash = !hash;
+    read.hash = hash ? strtoull(hash, NULL, 16) : 0;
+    TRY(read_samples(r, json_member(line, "samples"), &read));
+    if (!*at)
+        *p = read, *at = r->line;
+    else if (!p->lines[0] && !same_values(p, &read))
+        p->lines[0] = *at, p->lines[1] = r->line;
+    return TRINE_OK;
 }
 
 static trine_status read_head(const reader *r, const cJSON *line, const trine_config *config) {
@@ -142,7 +153,7 @@ static trine_status read_head(const reader *r, const cJSON *line, const trine_co
     return status;
 }
 
-static trine_status read_lines(reader *r, char *text, const trine_config *config, bool *seen) {
+static trine_status read_lines(reader *r, char *text, const trine_config *config, int *lines) {
     for (char *line = text, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         const size_t bytes = (size_t)(end - line);
@@ -151,11 +162,22 @@ static trine_status read_lines(reader *r, char *text, const trine_config *config
         if (!bytes) continue;
         cJSON *root = NULL;
         TRY(json_read(&root, line, bytes, r->path));
-        trine_status status = r->line == 1 ? read_head(r, root, config) : read_item(r, root, seen);
+        trine_status status = r->line == 1 ? read_head(r, root, config) : read_item(r, root, lines);
         cJSON_Delete(root);
         TRY(status);
     }
     CHECK(r->line > 0, TRINE_EDATA, "%s: empty", r->path);
+    return TRINE_OK;
+}
+
+/* What a file does not have is not compared; a step of which it has nothing would pass. */
+static trine_status check_steps(const reader *r, const int *lines) {
+    for (int s = 0; s < r->steps; s++) {
+        size_t n = 0;
+        while (n < r->count && !lines[(size_t)s * r->count + n]) n++;
+        CHECK(n < r->count, TRINE_EDATA, "%s has no item of step %d; --steps is %d", r->path, s + 1,
+              r->steps);
+    }
     return TRINE_OK;
 }
 
@@ -165,16 +187,17 @@ trine_status print_file_read(const char *path, const trine_config *config, print
     const size_t all = (size_t)steps * count;
     char *text = NULL;
     size_t bytes;
-    bool *seen = calloc(all ? all : 1, sizeof *seen);
-    CHECK(seen, TRINE_ENOMEM, "no memory for %zu items", all);
+    int *lines = calloc(all ? all : 1, sizeof *lines);
+    CHECK(lines, TRINE_ENOMEM, "no memory for %zu items", all);
     trine_status status = input_text(&text, &bytes, MOST_BYTES, path);
     if (status == TRINE_OK) {
         text[bytes] = '\0';
-        status = read_lines(&r, text, config, seen);
+        status = read_lines(&r, text, config, lines);
     }
+    if (status == TRINE_OK) status = check_steps(&r, lines);
     for (size_t n = 0; n < all; n++)
-        if (!seen[n]) items[n].count = 0;
+        if (!lines[n]) items[n].count = 0;
     free(text);
-    free(seen);
+    free(lines);
     return status;
 }

@@ -5,7 +5,8 @@
  *     {"format":"trine-fingerprint 1","steps":3,"options":"num-layers 2, ...","machine":"cpu, oneDNN 2.6.3, ..."}
  *     {"step":1,"item":"the gradient of wte.weight","count":8192,"hash":"92f1...","norm":0.25,"samples":[...]}
  *
- * A file may have some of the items only, and no hash. */
+ * A file may have some of the items only, no hash, and several lines of an item, which are copies: they must have the
+ * same values. */
 #ifndef TRINE_TRAIN_PRINT_FILE_H
 #define TRINE_TRAIN_PRINT_FILE_H
 
@@ -20,7 +21,8 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
 
 /* Reads a file into items (steps, count), whose names and counts are set: hash, norm and samples of those that the
  * file has; the others get count 0. Errors: TRINE_EDATA with the
- * line, for a file of another run with both texts; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+ * line, for a file of another run with both texts, for a file that lacks a step; TRINE_EIO, TRINE_ENOMEM. Not
+ * collective. */
 trine_status print_file_read(const char *path, const trine_config *config, print_item *items, int steps,
                              size_t count);
 

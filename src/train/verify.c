@@ -10,12 +10,14 @@
 #include "plan/prove_configs.h"
 #include "train/print_file.h"
 #include "train/promise.h"
+#include "trine_checkpoint.h"
 
 /* One run's items of all steps; on rank 0 of the world, else empty. */
 typedef struct {
     print_item *items; /* (steps, count); owned */
     size_t count;
-    char machine[160]; /* that ran it */
+    trine_config config; /* of the trainer: sizes that files gave are in it; its strings are gone */
+    char machine[160];   /* that ran it */
     int copies_step; /* the first step before which copies of a parameter differ, from 1 on; 0: none */
     char copies[FINGERPRINT_NAME];
     int copies_ranks[2];
@@ -35,6 +37,7 @@ static void prints_free(run_prints *p) {
 typedef struct {
     int steps;
     bool nudged, first;         /* first: this rank keeps what was seen */
+    trine_checkpoint start;     /* where its member `load` is not NULL */
     const verify_request *flip; /* NULL: nothing is flipped */
     int want_step, want_item;   /* -1: none */
     bool shares;                /* what each rank adds is an item */
@@ -128,6 +131,9 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     looked_at l = {NULL, NULL, NULL};
     prints_free(out);
     trine_status status = trine_trainer_create(&l.t, world, config);
+    if (status == TRINE_OK) out->config = l.t->config;
+    if (status == TRINE_OK && plan->start.load)
+        status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
     if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
     if (status == TRINE_OK) promise_device(l.t, out->machine, sizeof out->machine);
     if (status == TRINE_OK) status = handover_create(&l.h, l.t);
@@ -157,16 +163,17 @@ static trine_status run_on(trine_world *world, int ranks, const trine_config *co
 /* ---- Comparing ---- */
 
 static bool same_bits(const print_item *x, const print_item *y) {
-    return !y->no_hash && x->hash == y->hash;
+    return !y->no_hash && x->hash == y->hash && !y->lines[0];
 }
 
 /* The largest difference of two items' sampled elements, relative to the root of the mean square. */
 static double distance(const print_item *a, const print_item *b) {
-    const double scale = sqrt(b->squares / (double)b->count);
+    const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
+                 scale = larger / sqrt((double)b->count);
     double most = 0;
     for (int n = 0; n < FINGERPRINT_SAMPLES; n++)
         most = fmax(most, fabs((double)a->samples[n] - (double)b->samples[n]));
-    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (sqrt(b->squares) + 1e-300);
+    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
     if (!isfinite(most) || !isfinite(norms)) return INFINITY;
     return fmax(scale > 0 ? most / scale : most, norms);
 }
@@ -174,7 +181,8 @@ static double distance(const print_item *a, const print_item *b) {
 typedef struct {
     const run_prints *a, *b;
     const run_prints *base,
-        *nudged; /* what rounding does, from base to nudged; NULL: bits must be equal */
+        *nudged;         /* what rounding does, from base to nudged; NULL: bits must be equal */
+    const char *against; /* the file that b is of; NULL: it is a run */
     int steps;
     bool half; /* parameters have 16 bits */
 } comparison;
@@ -227,6 +235,18 @@ static double allowed(const comparison *c, int step, size_t item, const double *
     return margin(c, step, kind) * fmax(moved(c, item), usual[kind]);
 }
 
+/* The item that is compared n-th. The order is that in which a step makes them, but beside a file gradients come from the
+ * last layer to the first: files of other trainers have no gradients of outputs, which show where a backward pass goes
+ * wrong. */
+static size_t nth_item(const comparison *c, size_t n) {
+    const print_item *all = c->a->items;
+    size_t first = n, end = n;
+    if (!c->against || all[n].kind != PRINT_GRADIENT) return n;
+    while (first > 0 && all[first - 1].kind == PRINT_GRADIENT) first--;
+    while (end < c->a->count && all[end].kind == PRINT_GRADIENT) end++;
+    return first + end - 1 - n;
+}
+
 /* The first item that is wrong; false: none is. *far, *most: its distance and what rounding explains. */
 static bool first_wrong(const comparison *c, double *scratch, int *step, size_t *item, double *far,
                         double *most) {
@@ -236,13 +256,14 @@ static bool first_wrong(const comparison *c, double *scratch, int *step, size_t 
     for (int s = 0; s < c->steps; s++) {
         for (int k = 0; k < PRINT_KINDS && c->nudged; k++)
             limits[k] = farthest(c, s, (print_kind)k);
-        for (size_t n = 0; n < c->a->count; n++) {
+        for (size_t i = 0; i < c->a->count; i++) {
+            const size_t n = nth_item(c, i);
             const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
                              *y = &c->b->items[(size_t)s * c->b->count + n];
             if (!y->count || same_bits(x, y)) continue;
             *far = distance(x, y), *most = allowed(c, s, n, limits, usual);
             *step = s, *item = n;
-            if (!c->nudged || !(*far <= *most)) return true;
+            if (!c->nudged || !(*far <= *most) || y->lines[0]) return true;
         }
     }
     return false;
@@ -253,8 +274,7 @@ static void print_element(const comparison *c, const print_item *x, const print_
                           double most, FILE *out) {
     const bool all = c->a->values && c->b->values;
     const uint64_t count = all || x->count < FINGERPRINT_SAMPLES ? x->count : FINGERPRINT_SAMPLES,
-                   step =
-                       all || x->count < FINGERPRINT_SAMPLES ? 1 : x->count / FINGERPRINT_SAMPLES;
+                   step = all ? 1 : fingerprint_stride(x->count);
     const double near = c->nudged ? most * sqrt(y->squares / (double)y->count) : 0;
     for (uint64_t n = 0; n < count; n++) {
         const float a = all ? c->a->values[n] : x->samples[n],
@@ -263,7 +283,7 @@ static void print_element(const comparison *c, const print_item *x, const print_
         c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(n * step),
                   (unsigned long long)x->count, (double)a);
         if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[n] - 1);
-        c_fprintf(out, ", %.9g in the reference\n", (double)b);
+        c_fprintf(out, ", %.9g in %s\n", (double)b, c->against ? c->against : "the reference");
         return;
     }
 }
@@ -279,6 +299,10 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
                         FILE *out) {
     const print_item *x = &c->a->items[(size_t)step * c->a->count + item],
                      *y = &c->b->items[(size_t)step * c->b->count + item];
+    if (y->lines[0])
+        c_fprintf(out, "step %d: %s has other values in line %d of %s than in line %d\n", step + 1,
+                  y->name, y->lines[1], c->against, y->lines[0]);
+    if (c->nudged && far <= most) return;
     c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
     print_element(c, x, y, most, out);
     if (c->nudged)
@@ -335,7 +359,7 @@ static int ranks_of(const trine_config *c) {
 
 static trine_status write_file(const verification *v) {
     if (!v->request->fingerprint || trine_world_rank(v->world) != 0) return TRINE_OK;
-    return print_file_write(v->request->fingerprint, v->config, v->a.machine, v->a.items,
+    return print_file_write(v->request->fingerprint, &v->a.config, v->a.machine, v->a.items,
                             v->request->steps, v->a.count);
 }
 
@@ -347,7 +371,7 @@ static trine_status read_file(verification *v) {
     CHECK(v->b.items, TRINE_ENOMEM, "no memory for %zu items", all);
     memcpy(v->b.items, v->a.items, all * sizeof *v->b.items);
     v->b.count = v->a.count;
-    return print_file_read(v->request->against, v->config, v->b.items, v->request->steps,
+    return print_file_read(v->request->against, &v->a.config, v->b.items, v->request->steps,
                            v->b.count);
 }
 
@@ -355,12 +379,17 @@ static int reference_ranks(const verification *v) {
     return v->request->rotate ? TURNED : ranks_of(v->reference);
 }
 
+static trine_checkpoint start_of(const verify_request *q) {
+    return (trine_checkpoint){.load = q->load, .load_weights_only = q->load_weights_only};
+}
+
 static trine_status run_all(verification *v) {
     const bool first = trine_world_rank(v->world) == 0;
     const bool shares = v->request->rotate;
-    const run_plan plain = {v->request->steps, false, first, NULL, -1, -1, shares},
-                   own = {v->request->steps, false, first, v->request, -1, -1, shares},
-                   nudge = {v->request->steps, true, first, NULL, -1, -1, false};
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {v->request->steps, false, first, start, NULL, -1, -1, shares},
+                   own = {v->request->steps, false, first, start, v->request, -1, -1, shares},
+                   nudge = {v->request->steps, true, first, start, NULL, -1, -1, false};
     TRY(run(v->world, v->config, &own, &v->a));
     TRY(trine_world_agree(v->world, write_file(v)));
     if (v->request->against) {
@@ -379,8 +408,9 @@ static trine_status run_again(verification *v, const finding *found) {
     const bool first = trine_world_rank(v->world) == 0;
     const int steps = (int)found->step + 1, item = (int)found->item;
     const bool shares = v->request->rotate;
-    const run_plan plain = {steps, false, first, NULL, steps - 1, item, shares},
-                   own = {steps, false, first, v->request, steps - 1, item, shares};
+    const trine_checkpoint start = start_of(v->request);
+    const run_plan plain = {steps, false, first, start, NULL, steps - 1, item, shares},
+                   own = {steps, false, first, start, v->request, steps - 1, item, shares};
     TRY(run(v->world, v->config, &own, &v->a));
     return run_on(v->world, reference_ranks(v), v->reference, &plain, &v->b);
 }
@@ -390,7 +420,8 @@ static comparison comparison_of(const verification *v, int steps) {
     const bool rounds = v->request->against || v->proved == PROVE_ORDER;
     const trine_precision *p = &v->config->precision;
     const bool half = (p->bf16 || p->fp16) && !v->request->against;
-    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, steps, half};
+    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, v->request->against,
+                        steps, half};
 }
 
 static bool any_differs(const comparison *c) {
@@ -431,11 +462,18 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
 static void print_verdict(const verification *v, verify_verdict verdict, FILE *out) {
     static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
                                         "wrong"};
+    const int steps = v->request->steps;
+    size_t in_file = 0;
+    for (size_t n = 0; n < v->b.count * (size_t)steps; n++) in_file += v->b.items[n].count > 0;
     if (v->a.skipped)
         c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
                   v->a.skipped);
-    c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict],
-              v->request->steps, v->a.count, prove_verdict_text(v->proved));
+    if (v->request->against)
+        c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
+                  in_file, v->a.count * (size_t)steps, v->request->against);
+    else
+        c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict], steps,
+                  v->a.count, prove_verdict_text(v->proved));
 }
 
 trine_status verify_layout(trine_world *world, const trine_config *config,

@@ -38,6 +38,8 @@ typedef struct {
     const trine_config *reference; /* NULL: the same on one rank */
     bool rotate;             /* the same layout with every rank one place further, in place of one rank */
     const char *against;     /* a fingerprint file in its place; NULL: none */
+    const char *load;        /* what every run starts from: a checkpoint or a Hugging Face folder; NULL: the seed */
+    bool load_weights_only;  /* from its weights, at step 0 */
     const char *fingerprint; /* write what the layout has computed; NULL: no */
     /* For tests: in step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
      * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. */

@@ -364,6 +364,47 @@ static void collectives_stand_in_the_queue(void **state) {
     leave();
 }
 
+/* Gathers of two groups in progress on a device that runs one kernel at a time, the groups' streams in any order: of
+ * four ranks each waits for another one's other group, unless all keep the host's order. */
+static void keep_order(const char *implicit) {
+    int n = trine_world_size(harness_world);
+    if (n % 2 != 0 || n < 4) return;
+    setenv("TRINE_EMU_NCCL_QUEUE", "3", 1);
+    if (implicit) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", implicit, 1);
+    (void)enter((trine_layout){.dp = n / 2, .tp = 2, .pp = 1}, TRINE_TRANSPORT_AUTO,
+                (gpu_wish){trine_world_rank(harness_world), BYTES, false});
+    for (int turn = 0; turn < 100; turn++) {
+        comm_request over_dp = {0}, over_tp = {0};
+        put(0, N, 1000000 * rank + turn);
+        OK(comm_all_gather_start(trine_mesh_group(mesh, TRINE_DP), addr(buffer(1)), addr(buffer(0)),
+                                 (size_t)n / 2 * N, TRINE_I32, &over_dp));
+        OK(comm_all_gather_start(trine_mesh_group(mesh, TRINE_TP), addr(buffer(5)), addr(buffer(0)),
+                                 2 * N, TRINE_I32, &over_tp));
+        OK(comm_wait(&over_tp));
+        OK(comm_wait(&over_dp));
+        for (int r = 0; r < n / 2; r++)
+            expect(1, (size_t)r * N, 1000000 * (2 * r + rank % 2) + turn);
+        for (int r = 0; r < 2; r++) expect(5, (size_t)r * N, 1000000 * (rank / 2 * 2 + r) + turn);
+    }
+    leave();
+    unsetenv("TRINE_EMU_NCCL_QUEUE");
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+}
+
+static void groups_are_chained(void **state) {
+    (void)state;
+    keep_order(NULL);
+    keep_order("0");
+}
+
+static void or_nccl_keeps_the_order(void **state) {
+    (void)state;
+    assert_false(comm_nccl_in_order(22800)); /* the variable is not set */
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+    assert_true(comm_nccl_in_order(22600) && !comm_nccl_in_order(22505));
+    keep_order("1");
+}
+
 /* Several gathers in progress, waited for in another order. */
 static void gathers_in_flight(void **state) {
     (void)state;
@@ -604,6 +645,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(some_orders_are_kept),
         cmocka_unit_test(messages_stand_in_the_queue),
         cmocka_unit_test(collectives_stand_in_the_queue),
+        cmocka_unit_test(groups_are_chained),
+        cmocka_unit_test(or_nccl_keeps_the_order),
         cmocka_unit_test(gathers_in_flight),
         cmocka_unit_test(lanes_of_an_edge_travel_together),
         cmocka_unit_test(rings_and_edges_back),

@@ -95,13 +95,13 @@ verify 2 --fingerprint "$dir/prints" -- --dp 2 && [ "$status" -eq 0 ] && verify 
 result $? "a fingerprint file beside another layout"
 
 verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/prints" -- --dp 2
-found "step 1: " "in the reference"
+found "step 1: " "in $dir/prints"
 result $? "and beside a run with a fault"
 
 sed 's/"hash":"[0-9a-f]*",//' "$dir/prints" >"$dir/plain"
 verify 2 --against "$dir/plain" -- --dp 2 && ends "equal up to rounding" 0 &&
     verify 2 --flip-step 1 --flip-rank 0 --flip-bit 22 --against "$dir/plain" -- --dp 2
-found "step 1: " "in the reference"
+found "step 1: " "in $dir/plain"
 result $? "a file without hashes: norms and samples are compared"
 
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
@@ -112,6 +112,38 @@ sed '3s/"count":[0-9]*/"count":7/' "$dir/prints" >"$dir/broken"
 verify 2 --against "$dir/broken" -- --dp 2
 [ "$status" -ne 0 ] && grep -q "line 3: .* has 7 elements there" "$dir/err"
 result $? "a broken file is refused with its line"
+
+item='"step":2,"item":"the gradient of h.1.mlp.c_fc.bias"'
+{ cat "$dir/prints" && grep "$item" "$dir/prints"; } >"$dir/copies"
+verify 2 --against "$dir/copies" -- --dp 2 && ends "equal: all hashes are the same" 0 &&
+    { cat "$dir/prints" && grep "$item" "$dir/prints" | sed 's/"norm":[^,]*/"norm":7/'; } >"$dir/copies" && verify 2 --against "$dir/copies" -- --dp 2
+found "step 2: the gradient of h.1.mlp.c_fc.bias has other values in line $(wc -l <"$dir/copies") of $dir/copies than in line $(grep -n "$item" "$dir/copies" | sed 's/:.*//;q')"
+result $? "two lines of an item are copies, and must have the same values"
+
+grep -v '"step":3' "$dir/prints" >"$dir/short"
+verify 2 --against "$dir/short" -- --dp 2
+[ "$status" -ne 0 ] && grep -q "short has no item of step 3; --steps is 3" "$dir/err" && verify 2 --steps 2 --against "$dir/short" -- --dp 2 && [ "$status" -eq 0 ]
+result $? "a file that has nothing of a step is refused"
+
+# shellcheck disable=SC2086  # words are meant to be split
+run "$BUILD/train_gpt" $model --train-iters 2 --save "$dir/run"
+start="--load $dir/run/step-2 --finetune"
+verify 1 --steps 1 --fingerprint "$dir/loaded" -- $start && verify 2 --steps 1 --against "$dir/loaded" -- --dp 2 $start && ends "equal up to rounding" 0 &&
+    verify 2 --steps 1 --against "$dir/loaded" -- --dp 2
+found "step 1: wte.weight before the step differs"
+result $? "every run starts from what --load names"
+
+verify 1 -- --load auto --save "$dir/run"
+[ "$status" -ne 0 ] && grep -q -- "--load auto: trine-verify saves nothing" "$dir/err"
+result $? "--load auto is refused"
+
+# Elements 0, 127, 254, ... of 8192.
+grep '"item":"wte.weight before the step"' "$dir/loaded" | perl -0777 -e '
+    open my $file, "<:raw", $ARGV[0] or die; read $file, my $bytes, 8; $bytes = unpack "Q<", $bytes; read $file, my $head, $bytes;
+    my ($at) = $head =~ /wte\.weight"[^}]*"data_offsets":\s*\[(\d+)/; seek $file, 8 + $bytes + $at, 0; read $file, my $raw, 4 * 8192;
+    my @w = unpack "f<*", $raw; my ($said) = <STDIN> =~ /"samples":\[([^\]]*)/; my @said = split /,/, $said;
+    exit !(@said == 64 && !grep { abs($said[$_] - $w[127 * $_]) > 1e-7 * abs $said[$_] } 0 .. 63)' "$dir/run/step-2/model.safetensors"
+result $? "samples are of all columns of a matrix"
 
 wrong=0
 for i in $(seq "$layouts"); do

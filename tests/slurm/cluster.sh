@@ -6,7 +6,6 @@
 . tests/nodes/nodes.sh
 cluster=$dir/cluster
 export SLURM_CONF=$cluster/slurm.conf
-DOWN_SECONDS=30 # until Slurm marks an unresponsive node as down
 cluster_pids=()
 node_pids=(0 0 0)
 policy=
@@ -41,7 +40,7 @@ configuration() {
 ClusterName=trine
 SlurmctldHost=${NODE_PREFIX}1($NODE_NET.1)
 SlurmUser=root
-AuthInfo=socket=$cluster/munge/socket
+AuthInfo=socket=$cluster/munge/socket,cred_expire=3600
 StateSaveLocation=$cluster/state
 SlurmdSpoolDir=$cluster/spool-%n
 SlurmctldPidFile=$cluster/slurmctld.pid
@@ -53,9 +52,10 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
-SlurmdTimeout=$DOWN_SECONDS
+SlurmdTimeout=3600
 KillWait=5
 MinJobAge=3600
+SchedulerParameters=batch_sched_delay=1,sched_interval=2
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     for n in 1 2; do
@@ -84,15 +84,46 @@ node_kill() {
     wait "${node_pids[$1]}" 2>/dev/null || true
 }
 
+# node_down N: as an administrator does who knows that it is lost
+node_down() {
+    on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=DOWN Reason=lost
+}
+
+# node_resume N: the node takes jobs again
+node_resume() {
+    on_cluster scontrol update NodeName="$NODE_PREFIX$1" State=RESUME
+}
+
+# nothing_to_say: Slurm has no message that it still tries to send, as the end of a job to a node that is lost
+nothing_to_say() {
+    [ "$(on_cluster sdiag | sed -n 's/^Agent \(queue size\|count\): *//p' | tr '\n' ' ')" = "0 0 " ]
+}
+
+# node_restarts N: not before that, or it would end the job's next run, whose number is the same
+node_restarts() {
+    eventually 300 nothing_to_say && node_start "$1"
+}
+
+# node_back N: restarts a node that is down
+node_back() {
+    node_restarts "$1" && node_resume "$1"
+}
+
+# down_after SECONDS: Slurm marks a node as down that has not answered for so long; an hour at first
+down_after() {
+    sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" "$SLURM_CONF" && on_cluster scontrol reconfigure
+}
+
 # node_freeze N: stops all processes of the node
 node_freeze() {
     # shellcheck disable=SC2046
     kill -STOP $(ip netns pids "$NODE_PREFIX$1")
 }
 
-# node_state N: idle, mixed, down*, ...
+# node_state N: idle, mixed, down*, ... For one node alone (--nodes) Slurm 22.05 answers with what it last counted for
+# all of them: a node without a job stays mixed.
 node_state() {
-    on_cluster sinfo --noheader --nodes="$NODE_PREFIX$1" --format=%T
+    on_cluster sinfo --noheader --Node --format="%N %T" | sed -n "s/^$NODE_PREFIX$1 //p"
 }
 
 # on_cluster COMMAND...: runs a Slurm command

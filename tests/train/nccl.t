@@ -35,7 +35,7 @@ result $? "--transport nccl without NCCL is refused"
 export NCCL_HOME="$dir/home"
 # shellcheck disable=SC2086
 job 2 $alone --dp 2
-[ $status -eq 0 ] && prints 1 "transport nccl: dp" && prints 1 ", NCCL 2.28.0" && prints 0 "no NCCL"
+[ $status -eq 0 ] && prints 1 "transport nccl: dp" && prints 1 ", NCCL 2.28.0 (launches in order)" && prints 0 "no NCCL"
 result $? "NCCL is loaded from NCCL_HOME"
 
 export NCCL_HOME="$dir/broken"

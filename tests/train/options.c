@@ -100,6 +100,7 @@ static const row rows[] = {
     {"adam-eps", "1e-2", SEEN, NULL, NULL},
     {"clip-grad", "1e-2", SEEN, NULL, NULL},
     {"seed", "7", SEEN, NULL, NULL},
+    {"no-shuffle", "", SEEN, NULL, NULL},
     {"save", "folder", JOB, NULL, NULL},
     {"save-interval", "1", JOB, "--save folder", NULL},
     {"keep", "1", JOB, "--save folder", NULL},

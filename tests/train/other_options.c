@@ -269,6 +269,7 @@ static const row_case cases[] = {
     {"adam-eps", "--adam-eps 1e-8", "--adam-eps 1e-7", ""},
     {"clip-grad", "--clip-grad 1", "--clip-grad 2", ""},
     {"seed", "--seed 1", "--seed 18446744073709551615", ""},
+    {"no-shuffle", "", "--no-shuffle", ""},
     {"dp", "--dp 2", "--dp 1 --tp 2", ""},
     {"tp", "--tp 1", "--tp 2", ""},
     {"pp", "--pp 1", "--pp 2", ""},

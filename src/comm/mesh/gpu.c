@@ -199,8 +199,14 @@ static bool any_wants(const trine_mesh *mesh, const char *names) {
 }
 
 static trine_status open_rank(struct comm_gpus *g, const comm_gpu *gpu) {
-    const nccl_setting setting = {gpu->dev, gpu->name,   gpu->ordered, waits,
-                                  g,        watch_enter, watch_leave};
+    const nccl_setting setting = {.dev = gpu->dev,
+                                  .gpu = gpu->name,
+                                  .ordered = gpu->ordered,
+                                  .chained = !comm_nccl_in_order(comm_nccl_version(gpu->dev)),
+                                  .waits = waits,
+                                  .context = g,
+                                  .enter = watch_enter,
+                                  .leave = watch_leave};
     TRY(g->nccl->open(&g->rank, &setting));
     g->inner = g->dev->memory;
     g->memory = *g->inner;
@@ -265,6 +271,12 @@ int comm_nccl_version(const device *d) {
     cuda_gpu gpu;
     bool found = !why_no_nccl(nccl) && cuda_describe(d, &gpu) == TRINE_OK;
     return found ? gpu.info.nccl : 0;
+}
+
+/* From 2.26 on NCCL can start the kernels of all communicators of a device in the host's order. */
+bool comm_nccl_in_order(int version) {
+    const char *set = options_environment("NCCL_LAUNCH_ORDER_IMPLICIT");
+    return version >= 22600 && set && strcmp(set, "1") == 0;
 }
 
 static trine_status check_nccl_optional(const trine_world *world) {

@@ -17,7 +17,7 @@ extern "C" {
 
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
-#define CUDA_ABI     11
+#define CUDA_ABI     12
 
 /* Functions of the library that the object calls (base/status.h). */
 typedef struct {
@@ -36,6 +36,7 @@ typedef struct {
     int sm, multiprocessors;    /* compute capability: 90 is 9.0 */
     /* Versions: 13000 is 13.0, NCCL's 22703 is 2.27.3; 0: not available, or not opened yet. */
     int driver, runtime, cublas, nccl;
+    int in_order; /* whether NCCL starts kernels in the host's order (comm_nccl_in_order) */
 } cuda_info;
 
 /* The link between two GPUs of a host: the same GPU, direct, or through host memory. UNKNOWN: the other

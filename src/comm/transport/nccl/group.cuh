@@ -58,6 +58,7 @@ struct nccl_group {
     int size, rank;
     char *scratch; /* (size, chunk) addends; NULL if the group does not reduce */
     size_t chunk;  /* bytes, for each rank */
+    bool joins;    /* has a call in the open message group */
     nccl_ticket *tickets; /* (slots) tickets after number `finished`, each at number % slots */
     uint64_t slots;
     uint64_t finished, recorded, started; /* the last ticket that is finished; on the stream; given */
@@ -66,13 +67,15 @@ struct nccl_group {
 struct nccl_rank {
     device *dev;
     char gpu[64];
-    bool ordered, failed, fusing;
+    bool ordered, chained, failed, fusing;
     int open; /* ncclGroupStart calls without their ncclGroupEnd */
     void (*waits)(void *context, double *since);
     void *context;
     void (*enter)(const char *call);
     void (*leave)(void);
     cudaEvent_t ready, done;
+    cudaEvent_t called;      /* behind the last call of all groups, if they are chained */
+    nccl_group *last_called; /* whose stream it is on; NULL before the first */
     nccl_group *first, *last;
 };
 
@@ -95,7 +98,8 @@ trine_status nccl_await(nccl_rank *r, cudaStream_t stream);
 /* Checks the communicators' asynchronous errors, until there was one. */
 trine_status nccl_check(nccl_rank *r);
 
-/* Makes the group's stream wait for the work submitted to the compute stream so far. */
+/* Makes the group's stream wait for the work submitted to the compute stream so far and, if groups are chained, for
+ * their last call. */
 trine_status nccl_before(nccl_group *g);
 /* Makes the compute stream wait for the group's stream. */
 trine_status nccl_after(nccl_group *g);

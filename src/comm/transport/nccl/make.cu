@@ -15,6 +15,7 @@ static_assert(NCCL_ID == NCCL_UNIQUE_ID_BYTES, "an id is a ncclUniqueId");
 static trine_status make_events(nccl_rank *r) {
     TRY_CUDA(cudaEventCreateWithFlags(&r->ready, cudaEventDisableTiming));
     TRY_CUDA(cudaEventCreateWithFlags(&r->done, cudaEventDisableTiming));
+    TRY_CUDA(cudaEventCreateWithFlags(&r->called, cudaEventDisableTiming));
     return TRINE_OK;
 }
 
@@ -23,6 +24,7 @@ trine_status nccl_open(nccl_rank **out, const nccl_setting *setting) {
     CHECK(r, TRINE_ENOMEM, "no memory for the NCCL groups");
     r->dev = setting->dev;
     r->ordered = setting->ordered;
+    r->chained = setting->chained;
     r->waits = setting->waits;
     r->context = setting->context;
     r->enter = setting->enter;
@@ -81,6 +83,7 @@ trine_status nccl_close(nccl_rank **out) {
     }
     if (r->ready) (void)cudaEventDestroy(r->ready);
     if (r->done) (void)cudaEventDestroy(r->done);
+    if (r->called) (void)cudaEventDestroy(r->called);
     free(r);
     *out = NULL;
     return TRINE_OK;

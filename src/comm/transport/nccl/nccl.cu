@@ -49,6 +49,25 @@ static trine_status rank_await(nccl_rank *r) {
     return nccl_await(r, cuda_of(r->dev)->compute);
 }
 
+/* ---- The chain --------------------------------------------------------------------------------- */
+
+/* The group's stream waits for the last call of every other group. */
+static trine_status wait_for_last(const nccl_group *g) {
+    const nccl_rank *r = g->r;
+    if (!r->chained || !r->last_called || r->last_called == g) return TRINE_OK;
+    TRY_CUDA(cudaStreamWaitEvent(g->stream, r->called, 0));
+    return TRINE_OK;
+}
+
+/* What is on the group's stream now is the last call. */
+static trine_status is_last(nccl_group *g) {
+    nccl_rank *r = g->r;
+    if (!r->chained) return TRINE_OK;
+    r->last_called = g;
+    TRY_CUDA(cudaEventRecord(r->called, g->stream));
+    return TRINE_OK;
+}
+
 /* ---- The two streams --------------------------------------------------------------------------- */
 
 trine_status nccl_before(nccl_group *g) {
@@ -56,10 +75,11 @@ trine_status nccl_before(nccl_group *g) {
     CHECK(!r->failed, TRINE_ENCCL, "GPU %s: an earlier NCCL call failed", r->gpu);
     TRY_CUDA(cudaEventRecord(r->ready, cuda_of(r->dev)->compute));
     TRY_CUDA(cudaStreamWaitEvent(g->stream, r->ready, 0));
-    return TRINE_OK;
+    return wait_for_last(g);
 }
 
 trine_status nccl_after(nccl_group *g) {
+    TRY(is_last(g));
     TRY_CUDA(cudaEventRecord(g->r->done, g->stream));
     TRY_CUDA(cudaStreamWaitEvent(cuda_of(g->r->dev)->compute, g->r->done, 0));
     return TRINE_OK;
@@ -99,7 +119,10 @@ trine_status nccl_give_ticket(nccl_group *g, uint64_t *ticket) {
     if (g->started - g->finished == g->slots) TRY(grow(g));
     *ticket = ++g->started;
     ticket_at(g, *ticket)->finished = false;
-    return g->r->fusing ? TRINE_OK : record_tickets(g);
+    g->joins = g->r->fusing;
+    if (g->joins) return TRINE_OK;
+    TRY(record_tickets(g));
+    return is_last(g);
 }
 
 static trine_status group_finish(nccl_group *g, uint64_t ticket) {
@@ -133,13 +156,26 @@ static trine_status rank_begin(nccl_rank *r) {
     return TRINE_OK;
 }
 
+/* A message group is one call: it has ended when the calls of all of its groups have. */
+static trine_status chain_messages(nccl_rank *r) {
+    nccl_group *last = NULL;
+    for (nccl_group *g = r->first; r->chained && g; g = g->next) {
+        if (!g->joins) continue;
+        g->joins = false;
+        if (last)
+            TRY_CUDA(cudaStreamWaitEvent(g->stream, ticket_at(last, last->recorded)->event, 0));
+        last = g;
+    }
+    return last ? is_last(last) : TRINE_OK;
+}
+
 static trine_status rank_end(nccl_rank *r) {
     ASSERT(r->fusing);
     r->fusing = false;
     r->open--;
     TRY_NCCL(r->first, GroupEnd);
     for (nccl_group *g = r->first; g; g = g->next) TRY(record_tickets(g));
-    return TRINE_OK;
+    return chain_messages(r);
 }
 
 /* ---- The table --------------------------------------------------------------------------------- */

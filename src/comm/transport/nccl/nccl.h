@@ -19,11 +19,13 @@
  *
  * Invariants: all ranks of a group make the same calls in the same order; across groups the programs have passed
  * the checker's model of one queue a device (core/check.h), since kernels of two groups that run in different
- * orders on two GPUs may deadlock. Pointers are device pointers. NCCL does the additions; `ordered` ones, those in
+ * orders on two GPUs may deadlock. NCCL keeps the host's order (NCCL_LAUNCH_ORDER_IMPLICIT), or the streams do
+ * (chained). Pointers are device pointers. NCCL does the additions; `ordered` ones, those in
  * a tree or onto dst, and maxima of floating-point numbers (a NaN must win) move addends and combine them in their
  * order, a chunk at a time.
  * Cost: NCCL's memory, two events a call; NCCL_SCRATCH bytes of the device for a group that reduces.
- * Sources: NCCL user guide, "Thread safety and fault tolerance", "Group calls". */
+ * Sources: NCCL user guide, "Thread safety and fault tolerance", "Group calls", "Using multiple NCCL communicators
+ * concurrently". */
 #ifndef TRINE_COMM_TRANSPORT_NCCL_NCCL_H
 #define TRINE_COMM_TRANSPORT_NCCL_NCCL_H
 
@@ -33,7 +35,7 @@
 extern "C" {
 #endif
 
-#define NCCL_ABI 4
+#define NCCL_ABI 5
 #define NCCL_ID  128 /* bytes of a communicator's id */
 /* Buffer for incoming addends, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
@@ -45,6 +47,7 @@ typedef struct {
     device *dev;
     const char *gpu; /* the GPU's name in messages; copied */
     bool ordered;    /* additions in rank order */
+    bool chained;    /* a call waits on the device for the last one of every other group */
     /* Called repeatedly while the host waits; does not return if the wait takes too long. *since is 0 at first. */
     void (*waits)(void *context, double *since);
     void *context;
