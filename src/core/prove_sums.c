@@ -110,7 +110,7 @@ trine_status prove_contribute(prove_stage *s, const instr *i, const char *what, 
     PROVE(*lane != TERM_NONE,
           "adds micro-batch %d to the gradient of %s, which has nothing of this step", i->micro,
           what);
-    *lane = stored(s, term_add(pool, *lane, own));
+    *lane = stored(s, term_onto(pool, *lane, own));
     return TRINE_OK;
 }
 

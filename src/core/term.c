@@ -94,6 +94,10 @@ term term_add(term_pool *pool, term a, term b) {
     return a < b ? pair(pool, TERM_ADD, a, b, b) : pair(pool, TERM_ADD, b, a, a);
 }
 
+term term_onto(term_pool *pool, term a, term b) {
+    return pair(pool, TERM_ONTO, a, b, b);
+}
+
 term term_round(term_pool *pool, term a) {
     if (a == TERM_NONE || pool->nodes[a].kind == TERM_ROUND) return a;
     term_node n = {TERM_ROUND, a, 0, pool->nodes[a].sum, pool->nodes[a].count, TERM_NONE};
@@ -131,6 +135,7 @@ static term replaced(term_pool *pool, const term_node *n, const term *by, const 
     case TERM_OWN: return term_number(pool, number[n->a]);
     case TERM_NUMBER: return term_number(pool, n->a);
     case TERM_ADD: return term_add(pool, by[n->a], by[n->b]);
+    case TERM_ONTO: return term_onto(pool, by[n->a], by[n->b]);
     case TERM_ROUND: return term_round(pool, by[n->a]);
     case TERM_ANY: break;
     }
@@ -175,6 +180,7 @@ bool term_has_own(const term_pool *pool, term a, int micro) {
     case TERM_NUMBER: return false;
     case TERM_ROUND: return term_has_own(pool, n->a, micro);
     case TERM_ADD:
+    case TERM_ONTO:
     case TERM_ANY:
         return (n->a >= 0 && term_has_own(pool, n->a, micro)) || term_has_own(pool, n->b, micro);
     }
@@ -191,6 +197,7 @@ void term_times(const term_pool *pool, term a, int *times, int count) {
         return;
     case TERM_ROUND: term_times(pool, n->a, times, count); return;
     case TERM_ADD:
+    case TERM_ONTO:
     case TERM_ANY:
         if (n->a >= 0) term_times(pool, n->a, times, count);
         term_times(pool, n->b, times, count);
@@ -208,7 +215,7 @@ static term begin_of(const term_pool *pool, const term_node *n, term *last) {
 }
 
 static bool is_sum(const term_pool *pool, term a) {
-    return pool->nodes[a].kind == TERM_ADD;
+    return pool->nodes[a].kind == TERM_ADD || pool->nodes[a].kind == TERM_ONTO;
 }
 
 static void print(const term_pool *pool, term a, int most, FILE *out);
@@ -243,7 +250,8 @@ static void print(const term_pool *pool, term a, int most, FILE *out) {
     case TERM_OWN:
     case TERM_NUMBER: fprintf(out, "g%d", n->a); return;
     case TERM_ROUND: fputs("16", out), print(pool, n->a, most, out); return;
-    case TERM_ADD: print_chain(pool, a, most, out); return;
+    case TERM_ADD:
+    case TERM_ONTO: print_chain(pool, a, most, out); return;
     case TERM_ANY:
         if (n->a < 0) fputs("any order of ", out);
         if (n->a >= 0) print(pool, n->a, most, out), fputs(", ", out);

@@ -4,6 +4,7 @@
  *   own m      what micro-batch m of a rank contributes; the rank is open
  *   number n   what micro-batch n of the step contributes
  *   a + b      their sum, rounded to the accumulator's type; a + b and b + a are one term
+ *   a += b     b added to a where a lies, row by row: (a + b1) + b2, not a + (b1 + b2); printed as a + b
  *   16(a)      a, rounded to 16 bits
  *   any(a, b)  a sum in an order that a library chooses, with what that depends on
  *
@@ -24,7 +25,7 @@
 typedef int32_t term;
 #define TERM_NONE (-1)
 
-typedef enum { TERM_OWN, TERM_NUMBER, TERM_ADD, TERM_ROUND, TERM_ANY } term_kind;
+typedef enum { TERM_OWN, TERM_NUMBER, TERM_ADD, TERM_ONTO, TERM_ROUND, TERM_ANY } term_kind;
 
 typedef struct {
     int32_t kind, a, b; /* a, b: terms; OWN, NUMBER: a is the micro-batch; ANY: b is the label */
@@ -51,6 +52,7 @@ trine_status term_status(const term_pool *pool);
 term term_own(term_pool *pool, int micro);
 term term_number(term_pool *pool, int number);
 term term_add(term_pool *pool, term a, term b);
+term term_onto(term_pool *pool, term a, term b);
 term term_round(term_pool *pool, term a);
 /* a continues an earlier sum of the label, or is a single addend. */
 term term_any(term_pool *pool, term a, term b, int label);

@@ -259,6 +259,19 @@ static void compare_functions(comparison *c) {
         }
 }
 
+/* Whether two sums have other terms, but the same text. */
+static bool alike(const comparison *c, int unit, const prove_strand *strand, const prove_sum *a,
+                  const prove_sum *b) {
+    char texts[2][512] = {"", ""};
+    for (int n = 0; n < 2; n++) {
+        FILE *to = fmemopen(texts[n], sizeof texts[n], "w");
+        if (!to) return false;
+        print_sum(c->pool, n ? c->b : c->a, unit, strand, n ? b : a, to);
+        fclose(to);
+    }
+    return strcmp(texts[0], texts[1]) == 0;
+}
+
 static void compare_sums(comparison *c, int unit, const prove_strand *strand, const prove_sum *a,
                          const prove_sum *b) {
     if ((a->sum == b->sum && a->tied == b->tied) || !differs(c)) return;
@@ -267,6 +280,11 @@ static void compare_sums(comparison *c, int unit, const prove_strand *strand, co
     fputs("\n  B: ", c->out);
     print_sum(c->pool, c->b, unit, strand, b, c->out);
     fputc('\n', c->out);
+    if (alike(c, unit, strand, a, b))
+        fputs(
+            "  one adds a micro-batch where the sum lies, row by row, the other by itself and then "
+            "to the sum\n",
+            c->out);
 }
 
 static const char *rows_text(const prove_strand *strand) {

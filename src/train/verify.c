@@ -184,6 +184,7 @@ typedef struct {
         *nudged;         /* what rounding does, from base to nudged; NULL: bits must be equal */
     const char *against; /* the file that b is of; NULL: it is a run */
     int steps;
+    bool half; /* parameters have 16 bits */
 } comparison;
 
 /* How far the nudge has moved an item. */
@@ -221,13 +222,17 @@ static bool held_to_itself(print_kind kind) {
            kind == PRINT_MOMENT1 || kind == PRINT_MOMENT2;
 }
 
+static double margin(const comparison *c, int step, print_kind kind) {
+    return c->half && step == 0 && held_to_itself(kind) ? VERIFY_MARGIN_HALF : VERIFY_MARGIN;
+}
+
 /* What an item may be away by; most[], usual[]: farthest and typical of its kind. */
 static double allowed(const comparison *c, int step, size_t item, const double *most,
                       const double *usual) {
     const print_kind kind = c->a->items[item].kind;
     if (!c->nudged) return 0;
-    if (step > 0 || !held_to_itself(kind)) return VERIFY_MARGIN * most[kind];
-    return VERIFY_MARGIN * fmax(moved(c, item), usual[kind]);
+    if (step > 0 || !held_to_itself(kind)) return margin(c, step, kind) * most[kind];
+    return margin(c, step, kind) * fmax(moved(c, item), usual[kind]);
 }
 
 /* The item that is compared n-th. The order is that in which a step makes them, but beside a file gradients come from the
@@ -305,7 +310,7 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
                   "  rounding does not explain it: it is %.2g of the root mean square away, one "
                   "unit in the "
                   "last place of every parameter makes %.2g\n",
-                  far, most / VERIFY_MARGIN);
+                  far, most / margin(c, step, x->kind));
 }
 
 /* ---- The whole ---- */
@@ -413,7 +418,10 @@ static trine_status run_again(verification *v, const finding *found) {
 static comparison comparison_of(const verification *v, int steps) {
     const run_prints *base = v->request->against ? &v->base : &v->b;
     const bool rounds = v->request->against || v->proved == PROVE_ORDER;
-    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, v->request->against, steps};
+    const trine_precision *p = &v->config->precision;
+    const bool half = (p->bf16 || p->fp16) && !v->request->against;
+    return (comparison){&v->a, &v->b, base, rounds ? &v->nudged : NULL, v->request->against,
+                        steps, half};
 }
 
 static bool any_differs(const comparison *c) {

@@ -259,6 +259,8 @@ static void terms_are_numbers(void **state) {
     term a = term_number(&p, 0), b = term_number(&p, 1), c = term_number(&p, 2);
     assert_int_equal(term_add(&p, a, b), term_add(&p, b, a));
     assert_int_not_equal(term_add(&p, term_add(&p, a, b), c), term_add(&p, a, term_add(&p, b, c)));
+    assert_int_not_equal(term_onto(&p, a, b), term_add(&p, a, b));
+    assert_int_not_equal(term_onto(&p, a, b), term_onto(&p, b, a));
     assert_int_not_equal(term_round(&p, a), a);
     assert_int_equal(term_round(&p, term_round(&p, a)), term_round(&p, a));
     assert_true(term_complete(&p, term_add(&p, term_add(&p, c, a), b), 3));

@@ -11,9 +11,10 @@ while read -r name rest; do
     case " ${FAULTS:-$name} " in *" $name "*) echo "$name $rest" ;; esac
 done < <(grep '^[a-z]' tests/prove/faults) >"$list"
 
+# shellcheck disable=SC2013  # numbers
 for layout in $(cut -d ' ' -f 2 "$list" | sort -nu); do
     # shellcheck disable=SC2046  # names have no spaces
-    TARGETS=build/trine-verify AGAINST="prove/standard - layout $layout" MUTANT_SECONDS=1200 \
+    J=${J:-1} TARGETS=build/trine-verify AGAINST="prove/standard - layout $layout" MUTANT_SECONDS=1200 \
         tools/mutants.sh "$BUILD" $(awk -v n="$layout" '$2 == n { print $1 }' "$list") >>"$dir/log" 2>&1
 done
 found=$(grep -c ^caught "$dir/log")

@@ -72,6 +72,10 @@ verify 4 --flip-what arithmetic --flip-step 2 --flip-rank 3 -- --dp 4 --zero 1
 found "step 2: the gradient of h.0.ln_1.weight differs" "rounding does not explain it"
 result $? "a gradient that one rank has computed wrongly: the tensor"
 
+verify 2 --steps 1 --flip-what arithmetic --flip-step 1 --flip-rank 1 --flip-unit 2 --flip-bit 24 -- --dp 2 --zero 1 --bf16
+found "step 1: the gradient of h.1.ln_1.weight differs" "rounding does not explain it"
+result $? "in 16 bits an item is held to its own rounding"
+
 verify 4 --rotate --flip-what arithmetic --flip-step 2 --flip-rank 3 --flip-unit 3 -- --dp 2 --pp 2 --schedule zb
 found "step 2: what rank 3 adds to the gradients of head differs"
 result $? "and beside itself, every rank one place further: the rank"
