@@ -2,7 +2,8 @@
 # What tests/mutants/matrix says (tools/mutants.sh with MATRIX=1 writes it). Usage: tools/matrix.sh [check|unrun]
 # Without an argument: what each test of make check catches alone, which tests catch nothing, and a summary.
 # check: prints what is wrong, and fails if anything is: each mutant of tests/mutants/list must have a line in the
-# matrix, and be caught by a test of make check. A line "NAME unrun" says that a mutant has not been run yet.
+# matrix, and be caught by a test of make check. A line "NAME unrun" says that a mutant has not been run yet; one whose
+# time was over before any test had failed counts as such.
 # unrun: adds such a line for each mutant that has none.
 #
 # A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (enough tests failed, all have
@@ -28,7 +29,7 @@ tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
     # The tests of make check that a line names, without ranks; the number of others in `gone`.
     function read_line(    i, test) {
         lines[$1] = $0
-        unrun[$1] = $2 == "unrun"
+        unrun[$1] = $2 == "unrun" || ($3 == "time" && NF == 4)
         for (i = 5; i <= NF; i++) {
             test = $i
             sub(/:.*/, "", test)
