@@ -4,13 +4,15 @@
     tools/fit_hardware.py hardware/a100-selene.json --fit matmul_efficiency,memory_efficiency \
         --rows published.csv:SC21-T1:megatron-2021 --judge published.csv:Korthikanti-T5:megatron-2022
 
-A set of rows is FILE:SOURCE:IMPLEMENTATION[:odd|even]; SOURCE is a value of the column "source", or empty. The numbers
-are changed until the squares of the logarithms of predicted over measured are least (Gauss-Newton, with differences), and
-written into the file with --write. --options are passed on to trine-plan, --each leaves each row out in turn, --parts
+A set of rows is FILE:SOURCE:IMPLEMENTATION[:[odd|even][:OPTIONS]]; SOURCE is a value of the column "source", or empty;
+OPTIONS are passed on to trine-plan. The numbers
+are changed until Huber's function of the logarithms of predicted over measured is least (Gauss-Newton, with differences;
+each set counts the same, however many rows it has), and written into the file with --write. --each leaves each row out in turn, --parts
 prints the errors with each part of the model switched off.
 """
 import argparse, csv, io, json, math, os, subprocess, tempfile
 
+OUTLIER = 0.05  # of a logarithm
 PARTS = "memory-bound tp gradient-adds bubble dp tiles messages head update host".split()
 
 
@@ -30,16 +32,16 @@ def measured(row):
 class Rows:
     """Rows of a file, with what predicts them."""
 
-    def __init__(self, text, plan, options, scratch):
-        path, source, self.implementation, *which = (text + "::").split(":")[:4]
+    def __init__(self, text, plan, scratch):
+        path, source, self.implementation, which, more = (text + "::::").split(":")[:5]
         with open(path, encoding="utf-8-sig", newline="") as f:
             rows = list(csv.DictReader(f))
         self.name = text
         rows = [r for r in rows if (not source or r["source"] == source) and measured(r)]
-        if which and which[0] in ("odd", "even"):  # the first row is odd
-            rows = rows[0 if which[0] == "odd" else 1 :: 2]
+        if which:  # the first row is odd
+            rows = rows[{"odd": 0, "even": 1}[which] :: 2]
         self.seconds = [measured(r) for r in rows]
-        self.plan, self.options, self.rows = plan, options, rows
+        self.plan, self.options, self.rows = plan, more.split(), rows
         self.path = os.path.join(scratch, f"rows{id(self)}.csv")
         with open(self.path, "w", newline="") as f:
             w = csv.DictWriter(f, rows[0].keys())
@@ -71,6 +73,26 @@ def least_squares(a, b):
     return [m[i][n] / m[i][i] for i in range(n)]
 
 
+def bounded_step(a, b, room):
+    """The same, with x[i] at most room[i]: what would go beyond is held there, and the others are solved again."""
+    held = {}
+    while True:
+        free = [i for i in range(len(room)) if i not in held]
+        if not free:
+            return [held[i] for i in range(len(room))]
+        rest = [y - sum(r[i] * x for i, x in held.items()) for r, y in zip(a, b)]
+        x = dict(zip(free, least_squares([[r[i] for i in free] for r in a], rest)))
+        over = [i for i in free if x[i] > room[i]]
+        if not over:
+            return [{**held, **x}[i] for i in range(len(room))]
+        held.update((i, room[i]) for i in over)
+
+
+def huber(r):
+    """A square, continued by a line: a row that no model predicts does not bend the fit to all others."""
+    return r * r if abs(r) < OUTLIER else OUTLIER * (2 * abs(r) - OUTLIER)
+
+
 class Fit:
     def __init__(self, path, names, scratch):
         with open(path) as f:
@@ -89,10 +111,15 @@ class Fit:
         return [math.log(self.file[n]["value"]) for n in self.names]
 
     def run(self, sets, leave=None, rounds=8):
+        share = [1 / len(s.rows) for s in sets for _ in s.rows]
+        share = [w for n, w in enumerate(share) if n != leave]
+
         def residuals(x):
             path = self.set(x)
-            r = [y for s in sets for y in s.logs(path)]
-            return [y for n, y in enumerate(r) if n != leave]
+            return [y for n, y in enumerate(y for s in sets for y in s.logs(path)) if n != leave]
+
+        def loss(r):
+            return sum(w * huber(y) for w, y in zip(share, r))
 
         x = self.start()
         now = residuals(x)
@@ -102,16 +129,19 @@ class Fit:
                 step = -0.02  # an efficiency of 1 can only sink
                 there = residuals(x[:n] + [x[n] + step] + x[n + 1 :])
                 columns.append([(b - a) / step for a, b in zip(now, there)])
-            move = least_squares(list(zip(*columns)), [-r for r in now])
-            scale, best = 1.0, sum(r * r for r in now)
+            room = [-y if n.endswith("efficiency") else math.inf for n, y in zip(self.names, x)]
+            weight = [math.sqrt(w * min(1, OUTLIER / max(abs(y), 1e-9))) for w, y in zip(share, now)]
+            rows = [[w * c for c in row] for w, row in zip(weight, zip(*columns))]
+            move = bounded_step(rows, [-w * r for w, r in zip(weight, now)], room)
+            scale, best = 1.0, loss(now)
             while scale > 0.05:
                 to = [a + scale * max(-0.5, min(0.5, m)) for a, m in zip(x, move)]
                 to = [min(0.0, t) if n.endswith("efficiency") else t for n, t in zip(self.names, to)]
                 there = residuals(to)
-                if sum(r * r for r in there) < best:
+                if loss(there) < best:
                     break
                 scale /= 2
-            if scale <= 0.05 or best - sum(r * r for r in there) < 1e-7:
+            if scale <= 0.05 or best - loss(there) < 1e-7:
                 break
             x, now = to, there
         self.set(x)
@@ -131,15 +161,14 @@ def main():
     a.add_argument("--rows", action="append", default=[])
     a.add_argument("--judge", action="append", default=[])
     a.add_argument("--plan", default="build/trine-plan")
-    a.add_argument("--options", default="")
     a.add_argument("--write", action="store_true")
     a.add_argument("--each", action="store_true")
     a.add_argument("--parts", action="store_true")
     a.add_argument("--verbose", action="store_true")
     k = a.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        sets = [Rows(t, k.plan, k.options.split(), scratch) for t in k.rows]
-        judged = [Rows(t, k.plan, k.options.split(), scratch) for t in k.judge]
+        sets = [Rows(t, k.plan, scratch) for t in k.rows]
+        judged = [Rows(t, k.plan, scratch) for t in k.judge]
         fit = Fit(k.hardware, [n for n in k.fit.split(",") if n], scratch)
         if k.each:
             left = []

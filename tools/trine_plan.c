@@ -26,7 +26,7 @@ typedef struct {
     trine_recompute recompute;
     option_list without;
     int vocab;
-    bool where, help;
+    bool sequence, where, help;
 } settings;
 
 static const option rows[] = {
@@ -44,6 +44,8 @@ static const option rows[] = {
                    "recomputation of rows without it")},
     {OPTION_INT("vocab-size", settings, vocab, "N", 1, INT_MAX, 50257,
                 "vocabulary of rows without it")},
+    {OPTION_FLAG("sequence-parallel", settings, sequence,
+                 "sequence parallelism, where tp is more than 1, in rows without sp")},
     {OPTION_HEADING("What is printed")},
     {OPTION_FLAG("where", settings, where,
                  "also print the seconds of each part, of the stage that waits least")},
@@ -103,7 +105,7 @@ static trine_status predict(const settings *s, const csv *c, int row, const fore
     int ranks;
     rehearsal r;
     forecast f;
-    const row_defaults d = {s->vocab, s->recompute};
+    const row_defaults d = {s->vocab, s->recompute, s->sequence};
     TRY(row_config(c, row, s->csv, &d, rules->by, split, &config, &ranks));
     trine_status status = rehearse(&r, &config, ranks, REHEARSE_PLAN);
     if (status == TRINE_OK) status = forecast_step(&r, rules, &f);

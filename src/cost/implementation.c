@@ -50,6 +50,7 @@ const implementation *implementation_of(implementation_kind kind) {
                                                .late = true,
                                                .late_alone = true,
                                                .blocks = true,
+                                               .scatters = true,
                                                .dropout = 0.1},
     };
     return &rows[kind];

@@ -8,10 +8,11 @@ double op_bytes(const machine_cost *m, double bytes) {
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Flops of the product as if all tiles were whole, and all processors had some in each wave. */
+/* Flops of the product as if all tiles were whole and begun in no time, and all processors had some in each wave. */
 static double tiled_flops(const hardware *h, count_product p, double rows, double columns) {
     double tiles = (double)p.batch * ceil((double)p.rows / rows) * ceil((double)p.columns / columns);
-    return ceil(tiles / h->processors) * h->processors * rows * columns * 2 * (double)p.depth;
+    return ceil(tiles / h->processors) * h->processors * rows * columns * 2 *
+           ((double)p.depth + h->tile_depth);
 }
 
 /* Of the tile in both orientations, and of its halves and quarters. */

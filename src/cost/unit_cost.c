@@ -44,6 +44,7 @@ static int rounds_of(trine_tally_kind kind) {
 static void price_collective(pricing *p, const count_event *e) {
     const cost_rules *r = p->rules;
     double time = op_collective(&r->machine, r->tp, e->sent, rounds_of(e->kind));
+    p->kernels++;
     if (!cost_has(&r->machine, COST_TP)) return;
     if (p->beside)
         p->hidden += time;

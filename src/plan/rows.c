@@ -6,6 +6,8 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 
+#define HEAD_WIDTH 128 /* of rows without heads */
+
 enum {
 #define FIELD(member, ...) FIELD_##member,
     ROW_LIST(FIELD)
@@ -36,14 +38,14 @@ bool row_is_step(const csv *c, int row) {
     return metric < 0 || !strcmp(text, "iter_time") || !strncmp(text, "tflops_gpu", 10);
 }
 
-/* The number in a field; 0 where it is empty or there is no such column. */
+/* The number in a field; -1 where it is empty or there is no such column. */
 static trine_status read_field(const place *p, int f, int *value) {
     int column = csv_column(p->c, fields[f].name);
     const char *name = fields[f].name;
     if (column < 0) column = csv_column(p->c, name = fields[f].other);
     const char *text = csv_cell(p->c, p->row, column);
     char *end;
-    *value = 0;
+    *value = -1;
     CHECK(*text || !fields[f].needed, TRINE_EDATA, "%s, line %d: \"%s\" is %s", p->path,
           p->c->lines[p->row + 1], fields[f].name, column < 0 ? "missing" : "empty");
     if (!*text) return TRINE_OK;
@@ -98,22 +100,28 @@ static trine_status split_evenly(const place *p, int layers, int chunks, char sp
     return TRINE_OK;
 }
 
+/* A field, or what stands for one that is empty. */
+static int field_or(int field, int otherwise) {
+    return field < 0 ? otherwise : field;
+}
+
 static void set_config(const int f[FIELDS], const row_defaults *d, const implementation *by,
                        trine_config *out) {
     trine_parallel *p = &out->parallel;
     *out = trine_config_default();
     out->model.num_layers = f[FIELD_layers];
     out->model.hidden_size = f[FIELD_hidden];
-    out->model.num_attention_heads = f[FIELD_heads];
-    out->model.num_query_groups = f[FIELD_kv_heads];
-    out->model.ffn_hidden_size = f[FIELD_ffn];
+    out->model.num_attention_heads =
+        field_or(f[FIELD_heads], (f[FIELD_hidden] + HEAD_WIDTH - 1) / HEAD_WIDTH);
+    out->model.num_query_groups = field_or(f[FIELD_kv_heads], 0);
+    out->model.ffn_hidden_size = field_or(f[FIELD_ffn], 0);
     out->model.seq_length = f[FIELD_seq];
-    out->model.vocab_size = f[FIELD_vocab] ? f[FIELD_vocab] : d->vocab;
+    out->model.vocab_size = field_or(f[FIELD_vocab], d->vocab);
     out->model.hidden_dropout = out->model.attention_dropout = by->dropout;
     p->layout = (trine_layout){.dp = f[FIELD_dp], .tp = f[FIELD_tp], .pp = f[FIELD_pp]};
-    p->virtual_stages = f[FIELD_v] ? f[FIELD_v] : 1;
-    p->sequence_parallel = f[FIELD_sp];
-    p->zero = (trine_zero)f[FIELD_zero];
+    p->virtual_stages = field_or(f[FIELD_v], 1);
+    p->sequence_parallel = field_or(f[FIELD_sp], d->sequence && f[FIELD_tp] > 1);
+    p->zero = (trine_zero) field_or(f[FIELD_zero], 0);
     p->device = "cuda";
     out->precision.fp16 = true;
     out->precision.grads = by->grads;
@@ -133,7 +141,7 @@ trine_status row_config(const csv *c, int row, const char *path, const row_defau
     TRY(read_word(&p, "recompute", recomputes, TRINE_RECOMPUTES, (int)d->recompute, &recompute));
     out->parallel.recompute = (trine_recompute)recompute;
     *ranks = f[FIELD_dp] * f[FIELD_tp] * f[FIELD_pp];
-    CHECK(!f[FIELD_gpus] || f[FIELD_gpus] == *ranks, TRINE_EDATA,
+    CHECK(f[FIELD_gpus] < 0 || f[FIELD_gpus] == *ranks, TRINE_EDATA,
           "%s, line %d: gpus is %d, but tp %d x pp %d x dp %d is %d", path, c->lines[row + 1],
           f[FIELD_gpus], f[FIELD_tp], f[FIELD_pp], f[FIELD_dp], *ranks);
     if (!by->ops || f[FIELD_pp] * out->parallel.virtual_stages == 1) return TRINE_OK;

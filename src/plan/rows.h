@@ -8,7 +8,7 @@
 
 /* X(member, name, vTrain's name, least, most, needed). */
 #define ROW_LIST(X)                                                                                \
-    X(heads, "heads", "attention heads", 1, 1 << 20, true)                                         \
+    X(heads, "heads", "attention heads", 1, 1 << 20, false)                                        \
     X(hidden, "hidden", "hidden size", 1, 1 << 20, true)                                           \
     X(layers, "layers", "# layers", 1, 32000, true)                                                \
     X(seq, "seq", "sequence length", 1, 1 << 24, true)                                             \
@@ -29,12 +29,13 @@
 typedef struct {
     int vocab;
     trine_recompute recompute;
+    bool sequence; /* sequence parallelism, where tp is more than 1 */
 } row_defaults;
 
 /* Whether the row measures the time of a step: it has no column "metric", or this says so. Pure. */
 bool row_is_step(const csv *c, int row);
 /* A row as a configuration, which *split outlives: device cuda, 16 bits, and for an implementation that is not Trine's
- * chunks of equally many layers, whatever embedding and head cost, and its dropout. Errors: TRINE_EDATA with line,
+ * chunks of equally many layers, whatever embedding and head cost, and its dropout. Without heads they are 128 wide. Errors: TRINE_EDATA with line,
  * column and value. Pure. */
 #define ROW_SPLIT 8192
 trine_status row_config(const csv *c, int row, const char *path, const row_defaults *d, const implementation *by,
