@@ -12,7 +12,7 @@
 #include "base/output.h"
 #include "base/status.h"
 #include "plan/forecast.h"
-#include "plan/rows.h"
+#include "plan/csv_rows.h"
 
 #define WORD(id, text, ...) text,
 static const char *const implementations[] = {IMPLEMENTATION_LIST(WORD)};

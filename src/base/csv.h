@@ -1,5 +1,5 @@
-/* Comma-separated values (RFC 4180): a header, then rows of as many fields. A byte order mark, CRLF and blank lines are
- * allowed; a field in quotation marks may have commas, lines and doubled marks. */
+/* Comma-separated values (RFC 4180): a header, then rows of as many fields. A byte order mark, CRLF and blank
+ * lines are allowed; a field in quotation marks may have commas, lines and doubled marks. */
 #ifndef TRINE_BASE_CSV_H
 #define TRINE_BASE_CSV_H
 
@@ -16,8 +16,8 @@ typedef struct {
     int rows, columns;
 } csv;
 
-/* Reads a file. Destroy with csv_destroy, on failure as well. Errors: TRINE_EDATA with the line; TRINE_EIO, TRINE_ENOMEM.
- * Not collective. */
+/* Reads a file. Destroy with csv_destroy, on failure as well. Errors: TRINE_EDATA with the line; TRINE_EIO,
+ * TRINE_ENOMEM. Not collective. */
 trine_status csv_read(csv *c, const char *path);
 /* Takes a text, owned by the caller until then (malloc, with room for one more byte); path is for messages. */
 trine_status csv_take(csv *c, char *text, size_t bytes, const char *path);

@@ -158,8 +158,8 @@ static void count_zero(device *d, void *dst, size_t bytes) {
 
 void count_device_init(count_device *d, const device *inner, count_trace *trace) {
     *d = (count_device){.device = *inner, .table = table_of(inner->ops), .trace = trace};
-    d->memory = (device_memory){
-        .host = inner->memory->host, .copy = count_copy, .zero = count_zero};
+    d->memory =
+        (device_memory){.host = inner->memory->host, .copy = count_copy, .zero = count_zero};
     d->device.ops = &d->table;
     d->device.memory = &d->memory;
     d->device.state = d;

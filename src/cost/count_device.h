@@ -1,7 +1,7 @@
 /* A device that counts instead of computing: its table is made from OPS_LIST, as the timed device's is
- * (profile/timed_device.h), and each call of an operator, of a copy or fill, and each collective of a counting group
- * becomes an event of a trace, in the order of the calls. What runs on it are the model's own lists, so that a family,
- * recomputation or a new layer needs no second formula.
+ * (profile/timed_device.h), and each call of an operator, of a copy or fill, and each collective of a counting
+ * group becomes an event of a trace, in the order of the calls. What runs on it are the model's own lists, so that
+ * a family, recomputation or a new layer needs no second formula.
  *
  * Its memory cannot be read or written: pointers are addresses only. */
 #ifndef TRINE_COST_COUNT_DEVICE_H
@@ -51,8 +51,8 @@ typedef struct {
     count_trace *trace; /* of the events from now on; not owned */
 } count_device;
 
-/* Sets up d->device with the kind, types and sizes of `inner`, which may be a device for sizes and must outlive it. `d`
- * must not be moved. There is nothing to close. Not collective. */
+/* Sets up d->device with the kind, types and sizes of `inner`, which may be a device for sizes and must outlive
+ * it. `d` must not be moved. There is nothing to close. Not collective. */
 void count_device_init(count_device *d, const device *inner, count_trace *trace);
 
 /* A comm_count_call that appends to the trace `context`. */

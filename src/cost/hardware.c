@@ -37,7 +37,8 @@ static trine_status check_known(const cJSON *root, const char *path) {
 static trine_status check_source(const cJSON *item, const char *name, const char *path) {
     const char *how = json_text(json_member(item, "how")),
                *source = json_text(json_member(item, "source"));
-    bool known = how && (!strcmp(how, "stated") || !strcmp(how, "measured") || !strcmp(how, "fitted"));
+    bool known =
+        how && (!strcmp(how, "stated") || !strcmp(how, "measured") || !strcmp(how, "fitted"));
     CHECK(known, TRINE_EDATA, "%s: %s: how is %s%s%s (valid: \"stated\", \"measured\", \"fitted\")",
           path, name, how ? "\"" : "", how ? how : "missing", how ? "\"" : "");
     CHECK(source && *source, TRINE_EDATA, "%s: %s has no source", path, name);

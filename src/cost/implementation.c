@@ -8,7 +8,8 @@
 static const implementation_op megatron[] = {
     {COUNT_dropout_residual, .factor = 3.5 / 3, .kernels = 1}, /* and a mask of a byte an element */
     {COUNT_dropout, .factor = 2.5 / 2, .kernels = 1},
-    {COUNT_norm_backward, .factor = 2, .kernels = 3}, /* dx; dgain and dbias; the residual's gradient */
+    {COUNT_norm_backward, .factor = 2,
+     .kernels = 3}, /* dx; dgain and dbias; the residual's gradient */
     {COUNT_attention_forward, .inner = 2, .scores = 4.5, .products = 2, .kernels = 7},
     {COUNT_attention_backward, .inner = 21, .scores = 5.5, .products = 4, .kernels = 13},
     {COUNT_xent_forward, .factor = 0},
@@ -23,35 +24,17 @@ static const implementation_op megatron[] = {
 const implementation *implementation_of(implementation_kind kind) {
     static const implementation rows[IMPLEMENTATIONS] = {
         [IMPLEMENTATION_TRINE] = {"trine", .grads = TRINE_F32},
-        [IMPLEMENTATION_MEGATRON_2021] = {"megatron-2021",
-                                          megatron,
-                                          .grads = TRINE_F16,
-                                          .add_bytes = 6,
-                                          .repeats_forward = true,
-                                          .late = true,
-                                          .blocks = true,
-                                          .scatters = true,
+        [IMPLEMENTATION_MEGATRON_2021] = {"megatron-2021", megatron, .grads = TRINE_F16,
+                                          .add_bytes = 6, .repeats_forward = true, .late = true,
+                                          .blocks = true, .scatters = true, .dropout = 0.1},
+        [IMPLEMENTATION_MEGATRON_2022] = {"megatron-2022", megatron, .grads = TRINE_F32,
+                                          .repeats_forward = true, .hides_sums = true, .late = true,
+                                          .late_alone = true, .blocks = true, .scatters = true,
                                           .dropout = 0.1},
-        [IMPLEMENTATION_MEGATRON_2022] = {"megatron-2022",
-                                          megatron,
-                                          .grads = TRINE_F32,
-                                          .repeats_forward = true,
-                                          .hides_sums = true,
-                                          .late = true,
-                                          .late_alone = true,
-                                          .blocks = true,
-                                          .scatters = true,
-                                          .dropout = 0.1},
-        [IMPLEMENTATION_MEGATRON_DEEPSPEED] = {"megatron-deepspeed",
-                                               megatron,
-                                               .grads = TRINE_F16,
-                                               .add_bytes = 6,
-                                               .repeats_forward = true,
-                                               .late = true,
-                                               .late_alone = true,
-                                               .blocks = true,
-                                               .scatters = true,
-                                               .dropout = 0.1},
+        [IMPLEMENTATION_MEGATRON_DEEPSPEED] = {"megatron-deepspeed", megatron, .grads = TRINE_F16,
+                                               .add_bytes = 6, .repeats_forward = true,
+                                               .late = true, .late_alone = true, .blocks = true,
+                                               .scatters = true, .dropout = 0.1},
     };
     return &rows[kind];
 }

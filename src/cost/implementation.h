@@ -1,7 +1,7 @@
 /* What differs between implementations of a training step where published steps were measured: a row each. That of
- * Megatron-LM in 2021 is of Narayanan et al., SC 2021; in 2022, of Korthikanti et al., 2022; Megatron-DeepSpeed is that
- * of 2021 as DeepSpeed's pipeline engine runs it (Bang et al., "vTrain", MICRO 2024). What their kernels move was counted
- * in their sources: docs/planning.md has the sums for a block. */
+ * Megatron-LM in 2021 is of Narayanan et al., SC 2021; in 2022, of Korthikanti et al., 2022; Megatron-DeepSpeed is
+ * that of 2021 as DeepSpeed's pipeline engine runs it (Bang et al., "vTrain", MICRO 2024). What their kernels move
+ * was counted in their sources: docs/planning.md has the sums for a block. */
 #ifndef TRINE_COST_IMPLEMENTATION_H
 #define TRINE_COST_IMPLEMENTATION_H
 
@@ -34,8 +34,8 @@ typedef struct {
     const char *name;
     const implementation_op *ops; /* operators whose bytes differ; the last has COUNTED. NULL: none */
     trine_dtype grads;      /* of weight gradients */
-    double add_bytes;       /* for each parameter and micro-batch, if there are several: a pass that adds gradients; 0:
-                               they are added inside the product */
+    double add_bytes;       /* for each parameter and micro-batch, if there are several: a pass that adds gradients;
+                               0: they are added inside the product */
     bool repeats_forward;   /* full recomputation repeats the whole forward pass; selective, that of attention */
     bool hides_sums;        /* tp's communication of a column-parallel layer's backward pass runs beside its weight
                                gradient */

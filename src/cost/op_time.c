@@ -10,7 +10,8 @@ double op_bytes(const machine_cost *m, double bytes) {
 
 /* Flops of the product as if all tiles were whole and begun in no time, and all processors had some in each wave. */
 static double tiled_flops(const hardware *h, count_product p, double rows, double columns) {
-    double tiles = (double)p.batch * ceil((double)p.rows / rows) * ceil((double)p.columns / columns);
+    double tiles =
+        (double)p.batch * ceil((double)p.rows / rows) * ceil((double)p.columns / columns);
     return ceil(tiles / h->processors) * h->processors * rows * columns * 2 *
            ((double)p.depth + h->tile_depth);
 }
@@ -50,14 +51,14 @@ double op_collective(const machine_cost *m, group_place at, double sent, int rou
     if (at.size < 2) return 0;
     if (nodes > 1)
         rate = fmin(rate, h->network_rate * h->network_cards * h->network_efficiency * here / used);
-    return sent / rate +
-           rounds * ((here - 1) * h->node_latency + (nodes - 1) * h->network_latency);
+    return sent / rate + rounds * ((here - 1) * h->node_latency + (nodes - 1) * h->network_latency);
 }
 
 double op_message(const machine_cost *m, group_place at, double bytes) {
     const hardware *h = m->h;
     double used = fmin(h->node_ranks, at.ranks);
-    if (at.ranks <= h->node_ranks || (at.stride < h->node_ranks && at.size * at.stride <= h->node_ranks))
+    if (at.ranks <= h->node_ranks ||
+        (at.stride < h->node_ranks && at.size * at.stride <= h->node_ranks))
         return bytes / (h->node_rate * h->node_efficiency) + h->node_latency;
     return bytes / (h->network_rate * h->network_cards / used * h->message_efficiency) +
            h->network_latency;

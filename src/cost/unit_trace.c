@@ -48,8 +48,7 @@ static trine_status run(call *c, device *dev, trine_comm *tp, unit_pass pass) {
                         .parts = gpt_parts(s),
                         .addends = c->scratch.addends,
                         .wide = c->scratch.wide};
-    gpt_run r = {
-        .dev = dev, .tp = &region, .shape = s, .scratch = &c->scratch, .training = true};
+    gpt_run r = {.dev = dev, .tp = &region, .shape = s, .scratch = &c->scratch, .training = true};
     gpt_bind_params(&c->unit, s, c->unit.index, &c->layout, c->params);
     gpt_bind_grads(&c->unit, s, c->unit.index, &c->layout, c->grads,
                    pass.adds ? GRAD_ADD : GRAD_SET);

@@ -1,6 +1,6 @@
-/* The work of an operator, by the formulas over its arguments in the rows of OPS_LIST (device/ops.h): flops, or bytes
- * that must be moved. What these formulas call is here; included where a device's table is made from the list in order
- * to count (profile/timed_device.c, cost/count_device.c). */
+/* The work of an operator, by the formulas over its arguments in the rows of OPS_LIST (device/ops.h): flops, or
+ * bytes that must be moved. What these formulas call is here; included where a device's table is made from the
+ * list in order to count (profile/timed_device.c, cost/count_device.c). */
 #ifndef TRINE_DEVICE_WORK_H
 #define TRINE_DEVICE_WORK_H
 

@@ -15,7 +15,10 @@ const char *forecast_text(forecast_part part) {
     return texts[part];
 }
 
-enum { PASSES = 4, WAYS = 4 }; /* kinds of passes of a unit; with or without adding, and with a keep buffer */
+enum {
+    PASSES = 4,
+    WAYS = 4
+}; /* kinds of passes of a unit; with or without adding, and with a keep buffer */
 
 typedef struct {
     bool known;
@@ -31,8 +34,8 @@ typedef struct {
     rank_state *states;      /* (stages): sizes only */
     int stated;              /* of them exist */
     price units[UNIT_KINDS][PASSES][WAYS];
-    double *updates;         /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
-    trine_status status;     /* of a price that could not be made */
+    double *updates;     /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
+    trine_status status; /* of a price that could not be made */
 } pricing;
 
 /* ---- Units ------------------------------------------------------------------------------------ */
@@ -48,8 +51,7 @@ static const unit_seconds *unit_price(pricing *w, const program *p, const instr 
                       .keeps = i->keep >= 0};
     price *at = &w->units[kind][pass_index(i->kind)][pass.adds + 2 * pass.keeps];
     if (at->known) return &at->seconds;
-    trine_status status =
-        unit_cost(&w->rules, &w->shape, w->r->dev, i->unit, pass, &at->seconds);
+    trine_status status = unit_cost(&w->rules, &w->shape, w->r->dev, i->unit, pass, &at->seconds);
     if (w->status == TRINE_OK) w->status = status;
     at->known = true;
     return &at->seconds;
@@ -79,8 +81,7 @@ static trine_status optimizer_price(pricing *w, const rank_state *h, bool update
     count_trace t = {.tp = 1};
     count_device d;
     count_device_init(&d, w->r->dev, &t);
-    trine_status status =
-        n ? run_optimizer(&d.device, update, n, state_has_master(h)) : TRINE_OK;
+    trine_status status = n ? run_optimizer(&d.device, update, n, state_has_master(h)) : TRINE_OK;
     unit_seconds sum = trace_cost(&w->rules, &t, w->shape.compute);
     *seconds = cost_has(&w->rules.machine, COST_UPDATE) ? sum.memory : 0;
     count_trace_destroy(&t);
@@ -89,8 +90,8 @@ static trine_status optimizer_price(pricing *w, const rank_state *h, bool update
 
 static trine_status price_stage(pricing *w, int stage) {
     rank_state *h = &w->states[stage];
-    state_config config = resolve_state(&w->r->config, w->programs, &w->shape, w->r->dev,
-                                        (trine_coord){.pp = stage});
+    state_config config =
+        resolve_state(&w->r->config, w->programs, &w->shape, w->r->dev, (trine_coord){.pp = stage});
     size_t all = 0;
     TRY(state_create(h, &config));
     w->stated++;
@@ -120,8 +121,7 @@ static double message_time(const pricing *w, double bytes) {
     bool shared = gpt_splits_rows(&w->shape); /* each tp rank has its own rows */
     if (!cost_has(m, COST_MESSAGES)) return 0;
     if (!w->rules.by->scatters || tp == 1 || shared) return op_message(m, pp, bytes);
-    return op_message(m, pp, bytes / tp) +
-           op_collective(m, w->rules.tp, bytes / tp * (tp - 1), 1);
+    return op_message(m, pp, bytes / tp) + op_collective(m, w->rules.tp, bytes / tp * (tp - 1), 1);
 }
 
 static double collective_time(const pricing *w, const instr *i, double bytes) {

@@ -1,6 +1,6 @@
-/* How long a step takes, from its programs: the simulation (pp/simulate.h) of all stages, each instruction priced by its
- * trace (cost/unit_cost.h) or its bytes (state/part.h), each rank of a stage as the first. A step of very many
- * micro-batches is that of two short ones, continued (plan/steady.h). */
+/* How long a step takes, from its programs: the simulation (pp/simulate.h) of all stages, each instruction priced
+ * by its trace (cost/unit_cost.h) or its bytes (state/part.h), each rank of a stage as the first. A step of very
+ * many micro-batches is that of two short ones, continued (plan/steady.h). */
 #ifndef TRINE_PLAN_FORECAST_H
 #define TRINE_PLAN_FORECAST_H
 

@@ -69,7 +69,7 @@ typedef struct {
     pp_cost cost;
     const pp_durations *durations; /* NULL: none */
     const void *context;
-    int started; /* instructions */
+    int started;         /* instructions */
     link *links;         /* (stages)(LINKS) */
     arrival *arrivals;   /* by program_message */
     background *pending; /* (stages) */

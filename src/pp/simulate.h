@@ -1,8 +1,8 @@
-/* A discrete-event simulation of programs: when each instruction runs if computations, and where wanted communication,
- * take a given time. A stage waits as the interpreter does (program_operands); a message is on its way when both sides
- * have started it. Tables of a schedule's idle time, the picture of --explain, the number of gradient streams and
- * forecasts of a step's time come from here.
- * Cost: linear in the number of instructions, times the number of times that a stage has to wait. */
+/* A discrete-event simulation of programs: when each instruction runs if computations, and where wanted
+ * communication, take a given time. A stage waits as the interpreter does (program_operands); a message is on its
+ * way when both sides have started it. Tables of a schedule's idle time, the picture of --explain, the number of
+ * gradient streams and forecasts of a step's time come from here. Cost: linear in the number of instructions,
+ * times the number of times that a stage has to wait. */
 #ifndef TRINE_PP_SIMULATE_H
 #define TRINE_PP_SIMULATE_H
 
@@ -21,9 +21,9 @@ double pp_unit_cost(const void *context, const program *p, const instr *i);
  * awaited are awaited, too. What blocks (GATHER at rest, REDUCE_TP) occupies the stage; TIE and NORM begin when
  * the last of their stages has come. */
 typedef struct {
-    pp_cost of;   /* of a message, asked at its sender; of GATHER, REDUCE, REDUCE_TP, TIE and NORM: their communication */
-    bool blocks;  /* a stage that sends waits until the message has arrived */
-    bool late;    /* a REDUCE begins when it is awaited */
+    pp_cost of;  /* of a message, asked at its sender; the communication of GATHER, REDUCE, REDUCE_TP, TIE, NORM */
+    bool blocks; /* a stage that sends waits until the message has arrived */
+    bool late;   /* a REDUCE begins when it is awaited */
 } pp_durations;
 
 typedef struct {

@@ -2,7 +2,6 @@
 #ifndef TRINE_COMM_GROUP_GROUP_H
 #define TRINE_COMM_GROUP_GROUP_H
 
-#include "comm/api/count.h"
 #include "comm/transport/transport.h"
 
 #define NO_PEER (-1)
@@ -77,7 +76,8 @@ struct trine_comm {
     const struct comm_nccl *nccl; /* mesh/gpu.c's: moves device buffers; NULL: they are staged */
     struct nccl_group *nccl_group;
     struct comm_gpus *gpus; /* mesh/gpu.c's, in the dp group of a mesh */
-    comm_count_call counts; /* api/count.h's: told of each call, which moves nothing; NULL in a group with peers */
+    /* api/count.c's: told of each call, which moves nothing; NULL in a group with peers. */
+    trine_status (*counts)(void *counter, trine_tally_kind kind, size_t count, trine_dtype type);
     void *counter;
 };
 

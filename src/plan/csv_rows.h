@@ -1,7 +1,7 @@
 /* Rows of published measurements as configurations. A column is known by its name, as in tables of papers or as in
  * vTrain's (Bang et al., MICRO 2024); columns of other names are not read. */
-#ifndef TRINE_PLAN_ROWS_H
-#define TRINE_PLAN_ROWS_H
+#ifndef TRINE_PLAN_CSV_ROWS_H
+#define TRINE_PLAN_CSV_ROWS_H
 
 #include "base/csv.h"
 #include "cost/implementation.h"
@@ -34,9 +34,9 @@ typedef struct {
 
 /* Whether the row measures the time of a step: it has no column "metric", or this says so. Pure. */
 bool row_is_step(const csv *c, int row);
-/* A row as a configuration, which *split outlives: device cuda, 16 bits, and for an implementation that is not Trine's
- * chunks of equally many layers, whatever embedding and head cost, and its dropout. Without heads they are 128 wide. Errors: TRINE_EDATA with line,
- * column and value. Pure. */
+/* A row as a configuration, which *split outlives: device cuda, 16 bits, and for an implementation that is not
+ * Trine's chunks of equally many layers, whatever embedding and head cost, and its dropout. Without heads they are
+ * 128 wide. Errors: TRINE_EDATA with line, column and value. Pure. */
 #define ROW_SPLIT 8192
 trine_status row_config(const csv *c, int row, const char *path, const row_defaults *d, const implementation *by,
                         char split[ROW_SPLIT], trine_config *out, int *ranks);

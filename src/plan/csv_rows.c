@@ -1,4 +1,4 @@
-#include "plan/rows.h"
+#include "plan/csv_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void set_config(const int f[FIELDS], const row_defaults *d, const impleme
     p->layout = (trine_layout){.dp = f[FIELD_dp], .tp = f[FIELD_tp], .pp = f[FIELD_pp]};
     p->virtual_stages = field_or(f[FIELD_v], 1);
     p->sequence_parallel = field_or(f[FIELD_sp], d->sequence && f[FIELD_tp] > 1);
-    p->zero = (trine_zero) field_or(f[FIELD_zero], 0);
+    p->zero = (trine_zero)field_or(f[FIELD_zero], 0);
     p->device = "cuda";
     out->precision.fp16 = true;
     out->precision.grads = by->grads;
