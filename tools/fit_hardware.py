@@ -88,6 +88,16 @@ def bounded_step(a, b, room):
         held.update((i, room[i]) for i in over)
 
 
+def text_of(file):
+    """A hardware file, a line for each member."""
+    lines = [f'    "about": {json.dumps(file["about"])}']
+    for name, row in file.items():
+        if name != "about":
+            value = f"{row['value']:.6g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+            lines.append(f'    "{name}": {{"value": {value}, "how": "{row["how"]}", "source": {json.dumps(row["source"])}}}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def huber(r):
     """A square, continued by a line: a row that no model predicts does not bend the fit to all others."""
     return r * r if abs(r) < OUTLIER else OUTLIER * (2 * abs(r) - OUTLIER)
@@ -193,7 +203,7 @@ def main():
                 errors(f"without {part}: {s.name}", s.logs(fit.scratch, ["--without", part]))
         if k.write:
             with open(k.hardware, "w") as f:
-                f.write(json.dumps(fit.file, indent=4) + "\n")
+                f.write(text_of(fit.file))
 
 
 if __name__ == "__main__":

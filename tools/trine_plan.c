@@ -99,6 +99,14 @@ static void print_forecast(const settings *s, const forecast *f) {
         c_fprintf(stdout, ",%.6g", f->stage[busiest(f)][k]);
 }
 
+/* Says which row an error is of. */
+static trine_status of_row(trine_status status, const settings *s, const csv *c, int row) {
+    char why[512];
+    if (status == TRINE_OK) return TRINE_OK;
+    c_snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(status, "%s, line %d: %s", s->csv, c->lines[row + 1], why);
+}
+
 static trine_status predict(const settings *s, const csv *c, int row, const forecast_rules *rules) {
     trine_config config;
     char split[ROW_SPLIT];
@@ -110,7 +118,7 @@ static trine_status predict(const settings *s, const csv *c, int row, const fore
     trine_status status = rehearse(&r, &config, ranks, REHEARSE_PLAN);
     if (status == TRINE_OK) status = forecast_step(&r, rules, &f);
     rehearsal_end(&r);
-    CHECK(status == TRINE_OK, status, "%s, line %d: refused", s->csv, c->lines[row + 1]);
+    TRY(of_row(status, s, c, row));
     print_forecast(s, &f);
     forecast_destroy(&f);
     return TRINE_OK;

@@ -72,7 +72,8 @@ trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static const char *const folders[] = {"/../share/trine/hardware", "/../hardware", "/hardware"};
+/* Beside the program's folder, and here. */
+static const char *const folders[] = {"/../share/trine/hardware", "/../hardware", "hardware"};
 #define FOLDERS (sizeof folders / sizeof *folders)
 
 /* The folder of this program; "": unknown. */
@@ -100,7 +101,8 @@ static trine_status find(const char *name, char path[HARDWARE_PATH]) {
     program_folder(program);
     for (size_t n = 0; n < FOLDERS; n++) {
         char folder[HARDWARE_PATH];
-        c_snprintf(folder, sizeof folder, "%.3000s%s", program, folders[n]);
+        bool here = *folders[n] != '/';
+        c_snprintf(folder, sizeof folder, "%.3000s%s", here ? "" : program, folders[n]);
         int length = c_snprintf(path, HARDWARE_PATH, "%.3500s/%.200s.json", folder, name);
         if (length < HARDWARE_PATH && access(path, R_OK) == 0) return TRINE_OK;
         list_names(folder, names, sizeof names);
