@@ -47,8 +47,8 @@ typedef struct {
  * that is unknown, missing or out of range, or that says not how it is known, or from where. Pure. */
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path);
 /* Reads hardware NAME: a path if it has a '/' or ends in .json, else NAME.json in share/trine/hardware or hardware
- * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL with
- * the names that there are; those of reading and of hardware_parse. Not collective. */
+ * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL
+ * with the names that there are; those of reading and of hardware_parse. Not collective. */
 trine_status hardware_read(hardware *out, const char *name);
 
 #endif
