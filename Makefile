@@ -415,16 +415,19 @@ bindir       = $(exec_prefix)/bin
 libdir       = $(exec_prefix)/lib
 includedir   = $(prefix)/include
 datarootdir  = $(prefix)/share
+datadir      = $(datarootdir)
 mandir       = $(datarootdir)/man
 pkgconfigdir = $(libdir)/pkgconfig
 man1dir      = $(mandir)/man1
 
 PUBLIC   := $(wildcard include/*.h)
 PROGRAMS := trine-train $(notdir $(TOOLS))
+HARDWARE := $(wildcard hardware/*.json)
 AS_INSTALLED := $(BUILD)/install
 INSTALLED := $(PUBLIC:include/%=$(includedir)/%) $(libdir)/libtrine.a $(libdir)/$(notdir $(SHARED)) \
              $(libdir)/libtrine.so.$(MAJOR) $(libdir)/libtrine.so $(libdir)/libtrine_cuda.so \
-             $(pkgconfigdir)/trine.pc $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1)
+             $(pkgconfigdir)/trine.pc $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1) \
+             $(HARDWARE:%=$(datadir)/trine/%)
 
 $(AS_INSTALLED)/libdir: FORCE
 	@mkdir -p $(@D)
@@ -454,7 +457,9 @@ $(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
 	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
 
 install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/%) man cuda
-	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir))
+	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir) \
+	    $(datadir)/trine/hardware)
+	install -m 644 $(HARDWARE) $(DESTDIR)$(datadir)/trine/hardware/
 	install -m 644 $(PUBLIC) $(DESTDIR)$(includedir)/
 	install -m 644 $(LIB) $(SHARED) $(DESTDIR)$(libdir)/
 	if grep -q CUDA_NVCC $(BUILD)/cuda.mk; then install -m 644 $(CUDA_LIB) $(DESTDIR)$(libdir)/; fi

@@ -71,7 +71,7 @@ double pass_cost(const void *context, const program *p, const instr *i) {
 trine_status pass_simulate(const program *stages, const pass_times *times, pass_forecast *out) {
     pp_times at;
     double tail = 0;
-    TRY(pp_simulate(stages, pass_cost, times, &at));
+    TRY(pp_simulate(stages, pass_cost, NULL, times, &at));
     *out = (pass_forecast){.passes = at.makespan, .idle = pp_times_idle(&at)};
     for (int p = 0; p < at.stages; p++) {
         tail = fmax(tail, times[p].update);

@@ -162,7 +162,7 @@ static trine_status race(bench *b) {
 /* Seconds if a forward pass of the whole model takes as many as there are chunks. */
 static trine_status unit_seconds(const side *s, double *seconds) {
     pp_times t;
-    TRY(pp_simulate(s->stages, pp_unit_cost, NULL, &t));
+    TRY(pp_simulate(s->stages, pp_unit_cost, NULL, NULL, &t));
     *seconds = t.makespan / spec_chunks(&s->spec);
     pp_times_destroy(&t);
     return TRINE_OK;

@@ -78,7 +78,7 @@ typedef struct {
 #define EXACT_LANES    8
 #define SQUARES_DIGITS EXACT_WORDS /* base/exact_sum.h */
 
-/* The operators: name; unit of work, FLOPS or BYTES; amount of work (see src/profile/timed_device.c); parameters
+/* The operators: name; unit of work, FLOPS or BYTES; amount of work (by device/work.h); parameters
  * after the device; the same as arguments. OPTIONAL: a device may have NULL.
  *
  * The tables of all devices are generated from this list, and so is the table that times them. To add an

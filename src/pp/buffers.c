@@ -220,7 +220,7 @@ trine_status pp_buffers(program *stages) {
         TRY(assign(&stages[p], slots));
     }
     if (s->forward_only) return TRINE_OK;
-    trine_status status = pp_simulate(stages, pp_unit_cost, NULL, &times);
+    trine_status status = pp_simulate(stages, pp_unit_cost, NULL, NULL, &times);
     if (status == TRINE_EPROGRAM) { /* the checker says which stages wait for each other */
         status_clear();
         return TRINE_OK;

@@ -127,7 +127,7 @@ static void draw(picture *w, FILE *out) {
 
 double pp_idle(const program *stages) {
     pp_times times;
-    if (pp_simulate(stages, pp_unit_cost, NULL, &times) != TRINE_OK) return NAN;
+    if (pp_simulate(stages, pp_unit_cost, NULL, NULL, &times) != TRINE_OK) return NAN;
     double idle = pp_times_idle(&times);
     pp_times_destroy(&times);
     return idle;
@@ -136,7 +136,7 @@ double pp_idle(const program *stages) {
 double pp_picture(const program *stages, FILE *out) {
     picture w = {.stages = stages, .spec = stages->spec};
     pp_times times;
-    if (pp_simulate(stages, pp_unit_cost, NULL, &times) != TRINE_OK) return NAN;
+    if (pp_simulate(stages, pp_unit_cost, NULL, NULL, &times) != TRINE_OK) return NAN;
     double idle = pp_times_idle(&times);
     w.width = (int)lround(times.makespan);
     w.marks = calloc((size_t)w.width * (size_t)w.spec->stages + 1, sizeof *w.marks);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "device/ops.h"
+#include "device/work.h"
 #include "profile/spans.h"
 
 static const struct {
@@ -38,34 +39,6 @@ static void note(device_profile *p, device_timed which, uint64_t since, uint64_t
 /* Waits for an operator that may return before it is complete, unless marks around it measure its time. */
 static trine_status finish(device_profile *p) {
     return p->inner->memory->host || p->spans ? TRINE_OK : device_wait(p->inner);
-}
-
-/* ---- Work --------------------------------------------------------------------------------------
- * Used by the rows of OPS_LIST. */
-
-/* Bytes of `n` numbers of the compute type. */
-
-static uint64_t numbers(const device *d, size_t n) {
-    return n * trine_dtype_bytes(d->compute);
-}
-
-static uint64_t floats(size_t n) {
-    return n * sizeof(float);
-}
-
-/* Bytes of `n` numbers of the gradient type. */
-static uint64_t gradients(const device *d, size_t n) {
-    return n * trine_dtype_bytes(d->grads);
-}
-
-/* Memory accesses per gradient element: `+=` reads and writes. */
-static size_t moves(grad_mode mode) {
-    return mode == GRAD_ADD ? 2 : 1;
-}
-
-/* Flops of half of the (T, T) scores, for q k^T and p v. */
-static uint64_t attention_flops(size_t B, size_t T, size_t H, size_t D) {
-    return 2 * B * T * T * H * D;
 }
 
 /* ---- Operators ------------------------------------------------------------------------------- */

@@ -107,6 +107,17 @@ programs_too() {
 }
 check "the tools and the trainer are installed" programs_too
 
+# A table of no rows needs the machine only.
+machines_too() {
+    echo heads,hidden >"$dir/rows.csv"
+    for file in hardware/*.json; do
+        name=$(basename "$file" .json)
+        cmp "$file" "$dir/usr/share/trine/$file" &&
+            (cd "$dir" && usr/bin/trine-plan --hardware "$name" --csv rows.csv) >"$dir/out" || return 1
+    done
+}
+check "the files of machines are installed, and found" machines_too
+
 versions() {
     local version
     version=$(sed -n 's/.*TRINE_VERSION *"\(.*\)".*/\1/p' include/trine.h)

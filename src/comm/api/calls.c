@@ -92,9 +92,18 @@ static bool is_audited(const trine_comm *comm) {
     return comm->world->audit || comm->world->audit_wanted;
 }
 
+/* A call of a group that only counts (api/count.h). */
+static trine_status count_call(const trine_comm *comm, const comm_call *call) {
+    bool known = call->kind == TRINE_TALLY_ALL_REDUCE || call->kind == TRINE_TALLY_ALL_GATHER ||
+                 call->kind == TRINE_TALLY_REDUCE_SCATTER;
+    CHECK(known, TRINE_EUNSUPPORTED, "a group that counts has no %s", tally_kind_text(call->kind));
+    return comm->counts(comm->counter, call->kind, call->count, call->type);
+}
+
 /* After the checks, before the transport. */
 static trine_status enter(trine_comm *comm, const comm_call *call) {
     comm->calls++;
+    if (comm->counts) return count_call(comm, call);
     watchdog_note(comm, call);
     TRY(match_usable(comm));
     if (!is_message(call->kind) && comm->size > 1) {

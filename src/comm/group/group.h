@@ -76,6 +76,9 @@ struct trine_comm {
     const struct comm_nccl *nccl; /* mesh/gpu.c's: moves device buffers; NULL: they are staged */
     struct nccl_group *nccl_group;
     struct comm_gpus *gpus; /* mesh/gpu.c's, in the dp group of a mesh */
+    /* api/count.c's: told of each call, which moves nothing; NULL in a group with peers. */
+    trine_status (*counts)(void *counter, trine_tally_kind kind, size_t count, trine_dtype type);
+    void *counter;
 };
 
 /* "bf16". Pure. */

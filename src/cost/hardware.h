@@ -1,0 +1,54 @@
+/* A machine as a file: how fast its processors and links are. hardware/NAME.json has one member for each row of
+ * the table below,
+ *
+ *     "memory_rate": {"value": 2039e9, "how": "stated", "source": "NVIDIA A100 datasheet"}
+ *
+ * with how the number is known: stated by a maker or in a paper, measured, or fitted to measured steps (and then
+ * which). A file says in "about" which machine it is. */
+#ifndef TRINE_COST_HARDWARE_H
+#define TRINE_COST_HARDWARE_H
+
+#include "trine.h"
+
+/* X(member, least, most, meaning). An efficiency is the part of a rate that is reached. */
+#define HARDWARE_LIST(X)                                                                                             \
+    X(matmul_rate, 1e6, 1e18, "flops a second of products in 16 bits")                                               \
+    X(matmul_rate_fp32, 1e6, 1e18, "the same in fp32")                                                               \
+    X(matmul_efficiency, 0.001, 1, "of products whose tiles fill the processors")                                    \
+    X(tile_rows, 1, 4096, "rows of the tile of a product that one processor computes")                               \
+    X(tile_columns, 1, 4096, "its columns")                                                                          \
+    X(tile_depth, 0, 65536, "depth of a product in whose time a tile begins and ends")                               \
+    X(processors, 1, 1e6, "processors that compute tiles at one time")                                               \
+    X(memory_rate, 1e6, 1e16, "bytes a second of the memory")                                                        \
+    X(memory_efficiency, 0.001, 1, "of operators that only move bytes")                                              \
+    X(memory_bytes, 1e6, 1e15, "bytes of memory of a rank")                                                          \
+    X(launch_time, 0, 1, "seconds between two operators on the device")                                              \
+    X(host_time, 0, 1, "seconds of the host for an operator: a pass takes at least these")                           \
+    X(node_ranks, 1, 4096, "ranks of a node")                                                                        \
+    X(node_rate, 1e6, 1e16, "bytes a second that a rank sends inside a node")                                        \
+    X(node_efficiency, 0.001, 1, "of collectives and messages inside a node")                                        \
+    X(node_latency, 0, 1, "seconds of a step of a ring inside a node, and of a message")                             \
+    X(network_cards, 1, 4096, "network cards of a node")                                                             \
+    X(network_rate, 1e3, 1e16, "bytes a second that a card sends")                                                   \
+    X(network_efficiency, 0.001, 1, "of collectives over nodes")                                                     \
+    X(network_latency, 0, 1, "seconds of a step of a ring between nodes, and of a message")                          \
+    X(message_efficiency, 0.001, 1, "of the network, for a message")
+
+typedef struct {
+#define HARDWARE_MEMBER(name, least, most, meaning) double name;
+    HARDWARE_LIST(HARDWARE_MEMBER)
+#undef HARDWARE_MEMBER
+} hardware;
+
+#define HARDWARE_BYTES 65536 /* of a file, at most */
+#define HARDWARE_PATH  4096
+
+/* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one
+ * that is unknown, missing or out of range, or that says not how it is known, or from where. Pure. */
+trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path);
+/* Reads hardware NAME: a path if it has a '/' or ends in .json, else NAME.json in share/trine/hardware or hardware
+ * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL
+ * with the names that there are; those of reading and of hardware_parse. Not collective. */
+trine_status hardware_read(hardware *out, const char *name);
+
+#endif

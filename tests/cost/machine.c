@@ -1,0 +1,145 @@
+/* TEST np=0 */
+/* Hardware files, and the time of an operator and of a collective by hand. */
+#include "near.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cost/hardware.h"
+#include "cost/op_time.h"
+
+/* ---- Files ---- */
+
+#define GOOD "{\"value\": %g, \"how\": \"stated\", \"source\": \"a book\"}"
+
+/* A file whose member `name` (NULL: none) has another text ("": it is missing), with `more` at the end. */
+static void write_file(char *text, size_t size, const char *name, const char *other,
+                       const char *more) {
+    size_t used = (size_t)snprintf(text, size, "{\"about\": \"a machine\"");
+#define MEMBER(row, least, most, meaning)                                                          \
+    if (!name || strcmp(#row, name) != 0)                                                          \
+        used += (size_t)snprintf(text + used, size - used, ", \"" #row "\": " GOOD, (double)most); \
+    else if (*other)                                                                               \
+        used += (size_t)snprintf(text + used, size - used, ", \"" #row "\": %s", other);
+    HARDWARE_LIST(MEMBER)
+#undef MEMBER
+    snprintf(text + used, size - used, "%s}", more);
+}
+
+static trine_status parse(const char *name, const char *other, const char *more, hardware *h) {
+    char text[8192];
+    write_file(text, sizeof text, name, other, more);
+    return hardware_parse(h, text, strlen(text), "m.json");
+}
+
+static void a_file_has_each_member_once(void **state) {
+    (void)state;
+    hardware h;
+    OK(parse(NULL, "", "", &h));
+    assert_true(h.matmul_efficiency == 1 && h.matmul_rate == 1e18);
+    REFUSED(parse("node_rate", "", "", &h), TRINE_EDATA, "m.json: \"node_rate\" is missing");
+    REFUSED(parse(NULL, "", ", \"node_rat\": 3", &h), TRINE_EDATA,
+            "m.json: unknown member \"node_rat\"");
+    REFUSED(parse(NULL, "", ", \"node_rate\": 3", &h), TRINE_EDATA,
+            "\"node_rate\" is missing, or there twice");
+}
+
+static void a_number_is_in_range_and_has_a_source(void **state) {
+    (void)state;
+    hardware h;
+    REFUSED(parse("memory_efficiency", "{\"value\": 1.01, \"how\": \"fitted\", \"source\": \"s\"}",
+                  "", &h),
+            TRINE_EDATA, "memory_efficiency is 1.01 (valid: 0.001 to 1)");
+    REFUSED(
+        parse("launch_time", "{\"value\": -1e-6, \"how\": \"fitted\", \"source\": \"s\"}", "", &h),
+        TRINE_EDATA, "launch_time is -1e-06 (valid: 0 to 1)");
+    REFUSED(
+        parse("launch_time", "{\"value\": \"1\", \"how\": \"fitted\", \"source\": \"s\"}", "", &h),
+        TRINE_EDATA, "launch_time has no number");
+    REFUSED(parse("launch_time", "{\"value\": 0, \"how\": \"guessed\", \"source\": \"s\"}", "", &h),
+            TRINE_EDATA, "launch_time: how is \"guessed\"");
+    REFUSED(parse("launch_time", "{\"value\": 0, \"source\": \"s\"}", "", &h), TRINE_EDATA,
+            "how is missing");
+    REFUSED(parse("launch_time", "{\"value\": 0, \"how\": \"stated\"}", "", &h), TRINE_EDATA,
+            "launch_time has no source");
+    REFUSED(parse("launch_time",
+                  "{\"value\": 0, \"how\": \"stated\", \"source\": \"s\", \"unit\": 1}", "", &h),
+            TRINE_EDATA, "launch_time: unknown member \"unit\"");
+}
+
+/* ---- Times ---- */
+
+static const hardware small = {.matmul_rate = 1000,
+                               .matmul_rate_fp32 = 500,
+                               .matmul_efficiency = 0.5,
+                               .tile_rows = 4,
+                               .tile_columns = 8,
+                               .processors = 3,
+                               .tile_depth = 2,
+                               .memory_rate = 1e6,
+                               .memory_efficiency = 1,
+                               .node_ranks = 4,
+                               .node_rate = 100,
+                               .node_efficiency = 0.5,
+                               .node_latency = 1,
+                               .network_cards = 2,
+                               .network_rate = 10,
+                               .network_efficiency = 0.5,
+                               .network_latency = 7,
+                               .message_efficiency = 0.25};
+
+static void tiles_come_in_waves(void **state) {
+    (void)state;
+    const machine_cost m = {.h = &small}, untiled = {.h = &small, .without = 1u << COST_TILES};
+    /* Three tiles of 4 x 8, in one wave; a fourth begins another. Quarters of tiles would be 12 of 16. */
+    double wave = 3 * 4 * 8 * 2 * (100 + 2) / 500.0;
+    NEAR(op_product(&m, (count_product){1, 12, 8, 100}, TRINE_BF16), wave, 1e-9);
+    NEAR(op_product(&m, (count_product){3, 4, 8, 100}, TRINE_BF16), wave, 1e-9);
+    NEAR(op_product(&m, (count_product){3, 8, 4, 100}, TRINE_BF16), wave, 1e-9);
+    NEAR(op_product(&m, (count_product){1, 12, 8, 100}, TRINE_F32), 2 * wave, 1e-9);
+    assert_true(op_product(&m, (count_product){1, 13, 8, 100}, TRINE_BF16) > 1.2 * wave);
+    NEAR(op_product(&untiled, (count_product){1, 13, 8, 100}, TRINE_BF16), 2 * 13 * 8 * 100 / 500.0,
+         1e-9);
+}
+
+/* A product of few flops takes the time of its operands. */
+static void a_product_moves_its_operands(void **state) {
+    (void)state;
+    hardware slow = small;
+    const machine_cost m = {.h = &slow};
+    slow.memory_rate = 1;
+    NEAR(op_product(&m, (count_product){2, 3, 5, 7}, TRINE_BF16), 2 * (15 + 21 + 35) * 2, 1e-9);
+}
+
+/* `sent` over the group's share of a node's links, and a step's latency for each neighbour in the ring. */
+static void groups_share_the_cards_of_a_node(void **state) {
+    (void)state;
+    const machine_cost m = {.h = &small};
+    NEAR(op_collective(&m, (group_place){1, 1, 16}, 100, 2), 0, 0);
+    NEAR(op_collective(&m, (group_place){4, 1, 16}, 100, 2), 100 / 50.0 + 2 * 3, 1e-9);
+    /* All of both nodes: the rings have all cards. */
+    NEAR(op_collective(&m, (group_place){8, 1, 16}, 100, 1), 100 / 10.0 + 3 + 7, 1e-9);
+    /* Two on each of four nodes: half of the cards. */
+    NEAR(op_collective(&m, (group_place){8, 2, 16}, 100, 1), 100 / 5.0 + 1 + 3 * 7, 1e-9);
+    /* One on each: four groups share the cards. */
+    NEAR(op_collective(&m, (group_place){4, 4, 16}, 100, 1), 100 / 2.5 + 3 * 7, 1e-9);
+    /* A job of two ranks a node has the cards for itself. */
+    NEAR(op_collective(&m, (group_place){2, 4, 2}, 100, 1), 100 / 5.0 + 7, 1e-9);
+}
+
+static void messages_share_them_too(void **state) {
+    (void)state;
+    const machine_cost m = {.h = &small};
+    NEAR(op_message(&m, (group_place){4, 4, 16}, 100), 100 / (20 / 4.0 * 0.25) + 7, 1e-9);
+    NEAR(op_message(&m, (group_place){2, 2, 4}, 100), 100 / 50.0 + 1, 1e-9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_has_each_member_once),
+                                       cmocka_unit_test(a_number_is_in_range_and_has_a_source),
+                                       cmocka_unit_test(tiles_come_in_waves),
+                                       cmocka_unit_test(a_product_moves_its_operands),
+                                       cmocka_unit_test(groups_share_the_cards_of_a_node),
+                                       cmocka_unit_test(messages_share_them_too)};
+    return HARNESS_RUN_ALONE(tests);
+}
