@@ -13,7 +13,7 @@
 #define ADDRESSES    ((size_t)1 << 40) /* address space; only allocations cost anything */
 #define POISON_BYTES ((size_t)2 << 20)
 #define REGION_BYTES ((size_t)128 << 10) /* opened together: each of its pages costs time */
-#define POISON       0xff /* four of them are a NaN */
+#define POISON       0xff                /* four of them are a NaN */
 #define ALIGNMENT    ((size_t)256)
 
 enum kind { DEVICE, PINNED, REGISTERED };

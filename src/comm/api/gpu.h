@@ -34,8 +34,8 @@ const char *comm_gpu_no_nccl(const trine_mesh *mesh);
  * collective. */
 int comm_nccl_version(const device *d);
 /* Whether NCCL of this version starts the kernels of all communicators of a device in the order of the host's calls:
- * from 2.26 on, with NCCL_LAUNCH_ORDER_IMPLICIT=1, which the programs set. Otherwise each call waits, on the device, for
- * the last one of every other group. Not collective. */
+ * from 2.26 on, with NCCL_LAUNCH_ORDER_IMPLICIT=1, which the programs set. Otherwise each call waits, on the device,
+ * for the last one of every other group. Not collective. */
 bool comm_nccl_in_order(int version);
 /* Destroys the NCCL communicators. To be called while the device is open and nothing is in progress, after
  * comm_device_memory(mesh, NULL). Does nothing without a GPU. Collective over: world. */
