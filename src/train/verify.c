@@ -478,10 +478,12 @@ static void print_verdict(const verification *v, verify_verdict verdict, FILE *o
 
 trine_status verify_layout(trine_world *world, const trine_config *config,
                            const verify_request *request, verify_verdict *verdict, FILE *out) {
-    const trine_config alone = one_rank(config);
-    verification v = {.world = world, .request = request, .config = config};
-    v.reference = request->reference ? request->reference : request->rotate ? config : &alone;
-    const prove_side a = {.config = config, .ranks = trine_world_size(world)},
+    trine_config filled = *config; /* what is left open depends on the layout */
+    TRY(trine_config_check(&filled, trine_world_size(world)));
+    const trine_config alone = one_rank(&filled);
+    verification v = {.world = world, .request = request, .config = &filled};
+    v.reference = request->reference ? request->reference : request->rotate ? &filled : &alone;
+    const prove_side a = {.config = &filled, .ranks = trine_world_size(world)},
                      b = {.config = v.reference, .ranks = ranks_of(v.reference)};
     TRY(prove_configs(&a, &b, &v.proved, NULL));
     CHECK(v.proved != PROVE_DIFFERENT, TRINE_EINVAL,
