@@ -30,7 +30,7 @@ static void price_scores(pricing *p, const count_event *e, const implementation_
     move(p, o->scores * scores + o->inner * inner);
 }
 
-/* Fused attention: flops at the rate of products. */
+/* Fused attention, or an operator that is no product: flops at the rate of products. */
 static void price_fused(pricing *p, const count_event *e) {
     const hardware *h = p->rules->machine.h;
     double rate = p->type == TRINE_F32 ? h->matmul_rate_fp32 : h->matmul_rate;
@@ -81,7 +81,7 @@ static void price(pricing *p, const count_event *e) {
     p->kernels += o ? o->kernels : 1;
     if (is_attention(e) && o && o->products)
         price_scores(p, e, o);
-    else if (is_attention(e))
+    else if (is_attention(e) || (e->flops > 0 && !e->product.batch))
         price_fused(p, e);
     else if (e->flops > 0)
         price_product(p, e);

@@ -402,6 +402,7 @@ static void or_nccl_keeps_the_order(void **state) {
     assert_false(comm_nccl_in_order(22800)); /* the variable is not set */
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
     assert_true(comm_nccl_in_order(22600) && !comm_nccl_in_order(22505));
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
     keep_order("1");
 }
 

@@ -135,13 +135,14 @@ static void check_link(const program *from, int to, const pp_time *at, double ti
 
 static void a_link_has_a_message_at_a_time(void **state) {
     (void)state;
-    const times_of t = {.message = 2.5};
+    const times_of t = {.message = 20};
     const pp_durations how = {.of = send_time};
     for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
         for (int stages = 2; stages <= STAGES; stages++) {
             program_spec s = spec_of(stages, MICROS, shapes_kind_of(n, VIRTUAL), TRINE_ZERO_0);
             program *p;
             pp_times times;
+            s.queue = ONE_QUEUE; /* which starts to receive before what is needed next */
             OK(compose_all(&s, &p, NULL));
             OK(pp_simulate(p, pp_unit_cost, &how, &t, &times));
             for (int from = 0; from < stages; from++)
@@ -183,8 +184,11 @@ static void parts_add_up_in_every_schedule(void **state) {
         for (int stages = 1; stages <= STAGES; stages++)
             for (int micros = 1; micros <= MICROS; micros += 4)
                 for (int zero = 0; zero <= 3; zero++) {
-                    program_spec s =
-                        spec_of(stages, micros, shapes_kind_of(n, VIRTUAL), (trine_zero)zero);
+                    static const int units[] = {2, 3};
+                    shapes_kind kind = shapes_kind_of(n, VIRTUAL);
+                    program_spec s = spec_of(stages, micros, kind, (trine_zero)zero);
+                    check(&s);
+                    shapes_place(&s, kind, 2, units); /* stages that end at other times */
                     check(&s);
                 }
 }

@@ -1,0 +1,345 @@
+#include "plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/status.h"
+#include "device/cuda/sizes.h"
+#include "plan/outside_plan.h"
+#include "plan/report.h"
+
+/* ---- Candidates ------------------------------------------------------------------------------- */
+
+enum { VALUES = 64 }; /* of a dimension, at most */
+
+typedef struct {
+    int at[VALUES], count;
+} values;
+
+static void add(values *v, int value) {
+    if (v->count < VALUES) v->at[v->count++] = value;
+}
+
+static int *member(trine_config *c, int dimension, int scratch[2]) {
+    trine_parallel *p = &c->parallel;
+    switch (dimension) {
+    case SEARCH_TP: return &p->layout.tp;
+    case SEARCH_PP: return &p->layout.pp;
+    case SEARCH_VIRTUAL: return &p->virtual_stages;
+    case SEARCH_MICRO: return &c->micro_batch_size;
+    default: return &scratch[0];
+    }
+}
+
+/* Sets a dimension of a configuration. */
+static void set(trine_config *c, int dimension, int value) {
+    trine_parallel *p = &c->parallel;
+    int scratch[2];
+    *member(c, dimension, scratch) = value;
+    if (dimension == SEARCH_SCHEDULE) p->schedule = (trine_schedule)value;
+    if (dimension == SEARCH_ZERO) p->zero = (trine_zero)value;
+    if (dimension == SEARCH_RECOMPUTE) p->recompute = (trine_recompute)value;
+    if (dimension == SEARCH_SEQUENCE) p->sequence_parallel = value;
+}
+
+static int value_of(const trine_config *c, int dimension) {
+    trine_config own = *c;
+    int scratch[2] = {0};
+    if (dimension == SEARCH_SCHEDULE) return (int)c->parallel.schedule;
+    if (dimension == SEARCH_ZERO) return (int)c->parallel.zero;
+    if (dimension == SEARCH_RECOMPUTE) return (int)c->parallel.recompute;
+    if (dimension == SEARCH_SEQUENCE) return c->parallel.sequence_parallel;
+    return *member(&own, dimension, scratch);
+}
+
+/* The values of all dimensions, before trine_config_check. */
+static void list_values(const search_space *s, values v[SEARCH_DIMENSIONS]) {
+    static const trine_schedule schedules[] = {TRINE_1F1B, TRINE_INTERLEAVED, TRINE_ZB, TRINE_ZBV};
+    memset(v, 0, SEARCH_DIMENSIONS * sizeof *v);
+    for (int n = 1; n <= s->ranks; n++) {
+        if (s->ranks % n) continue;
+        if (n <= (int)s->rules.machine->node_ranks) add(&v[SEARCH_TP], n);
+        if (n <= PROGRAM_STAGES) add(&v[SEARCH_PP], n);
+    }
+    for (int n = 1; n <= STAGE_CHUNKS / 4; n++) add(&v[SEARCH_VIRTUAL], n);
+    for (int n = 1; n <= 64; n *= 2) add(&v[SEARCH_MICRO], n);
+    for (size_t n = 0; n < sizeof schedules / sizeof *schedules; n++)
+        add(&v[SEARCH_SCHEDULE], (int)schedules[n]);
+    for (int n = 0; n <= 3; n++) add(&v[SEARCH_ZERO], n);
+    for (int n = 0; n < TRINE_RECOMPUTES; n++) add(&v[SEARCH_RECOMPUTE], n);
+    for (int n = 0; n <= 1; n++) add(&v[SEARCH_SEQUENCE], n);
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
+        if (s->fixed >> d & 1) v[d] = (values){{value_of(&s->base, d)}, 1};
+}
+
+trine_config search_config(const search_space *s, const search_layout *l) {
+    trine_config c = s->base;
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, d, l->value[d]);
+    c.parallel.layout.dp = 0;
+    return c;
+}
+
+/* Whether another candidate is the same run: what has no effect is at its first value. */
+static bool is_double(const search_space *s, const search_layout *l) {
+    const int *v = l->value;
+    bool searched = !(s->fixed >> SEARCH_SCHEDULE & 1);
+    int dp = s->ranks / (v[SEARCH_TP] * v[SEARCH_PP]);
+    if (s->ranks % (v[SEARCH_TP] * v[SEARCH_PP])) return true;
+    if (dp == 1 && v[SEARCH_ZERO] > 0 && !(s->fixed >> SEARCH_ZERO & 1)) return true;
+    if (v[SEARCH_TP] == 1 && v[SEARCH_SEQUENCE] && !(s->fixed >> SEARCH_SEQUENCE & 1)) return true;
+    if (v[SEARCH_PP] == 1 && searched && v[SEARCH_SCHEDULE] != TRINE_1F1B) return true;
+    if (!searched) return false;
+    switch (v[SEARCH_SCHEDULE]) {
+    case TRINE_INTERLEAVED: return v[SEARCH_VIRTUAL] == 1;
+    case TRINE_ZBV: return v[SEARCH_VIRTUAL] != 2;
+    default: return v[SEARCH_VIRTUAL] != 1;
+    }
+}
+
+/* ---- Bounds ----------------------------------------------------------------------------------- */
+
+/* Seconds of all units' passes of a micro-batch, by what they depend on. */
+typedef struct {
+    int tp, micro, recompute, sequence;
+    bool split;
+    double seconds;
+} passes;
+
+typedef struct {
+    const search_space *space;
+    search_layout *at; /* owned */
+    int count, room;
+    passes *known; /* owned */
+    int known_count, known_room;
+    double parameters;
+    search_result *out;
+} search;
+
+static bool splits(int schedule) {
+    return schedule == TRINE_ZB || schedule == TRINE_ZBV;
+}
+
+static trine_status pass_seconds(const cost_rules *r, const gpt_shape *s, const device *dev,
+                                 int unit, bool split, double *sum) {
+    static const instr_kind whole[] = {FORWARD, BACKWARD},
+                            parts[] = {FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT};
+    bool keeps = split && gpt_unit_kind(s, unit) == UNIT_BLOCK;
+    *sum = 0;
+    for (int n = 0; n < (keeps ? 3 : 2); n++) {
+        unit_pass pass = {keeps ? parts[n] : whole[n], false, keeps && n > 0};
+        unit_seconds t;
+        TRY(unit_cost(r, s, dev, unit, pass, &t));
+        *sum += t.compute + t.memory + t.tp;
+    }
+    return TRINE_OK;
+}
+
+/* All units of the model; blocks are alike. */
+static trine_status model_seconds(const search *w, const trine_config *c, bool split, double *sum) {
+    const search_space *space = w->space;
+    device_config dc;
+    device *dev;
+    double unit[3];
+    TRY(resolve_device(c, &dc));
+    TRY(device_open_sizes(&dev, &dc));
+    gpt_shape s = resolve_shape(c, dev, 0);
+    cost_rules r = {.machine = {space->rules.machine, space->rules.without},
+                    .by = space->rules.by,
+                    .tp = {c->parallel.layout.tp, 1, space->ranks},
+                    .recompute = c->parallel.recompute};
+    s = cost_shape(&r, &s);
+    const int units[] = {0, 1, (int)s.L + 1};
+    trine_status status = TRINE_OK;
+    for (int n = 0; n < 3 && status == TRINE_OK; n++)
+        status = pass_seconds(&r, &s, dev, units[n], split, &unit[n]);
+    device_close_sizes(&dev);
+    if (status == TRINE_OK) *sum = unit[0] + (double)s.L * unit[1] + unit[2];
+    return status;
+}
+
+static trine_status find_passes(search *w, const search_layout *l, const trine_config *c,
+                                double *seconds) {
+    const int *v = l->value;
+    passes want = {v[SEARCH_TP],
+                   v[SEARCH_MICRO],
+                   v[SEARCH_RECOMPUTE],
+                   v[SEARCH_SEQUENCE],
+                   splits(v[SEARCH_SCHEDULE]) || c->parallel.split_backward,
+                   0};
+    for (int n = 0; n < w->known_count; n++) {
+        const passes *p = &w->known[n];
+        if (p->tp != want.tp || p->micro != want.micro || p->recompute != want.recompute ||
+            p->sequence != want.sequence || p->split != want.split)
+            continue;
+        *seconds = p->seconds;
+        return TRINE_OK;
+    }
+    TRY(model_seconds(w, c, want.split, &want.seconds));
+    if (w->known_count == w->known_room) {
+        w->known_room = w->known_room ? 2 * w->known_room : 64;
+        passes *more = realloc(w->known, (size_t)w->known_room * sizeof *more);
+        CHECK(more, TRINE_ENOMEM, "no memory to search layouts");
+        w->known = more;
+    }
+    w->known[w->known_count++] = want;
+    *seconds = want.seconds;
+    return TRINE_OK;
+}
+
+/* Bytes of parameters, gradients and optimizer on the mean stage, at least. */
+static double state_bytes_of(const search *w, const trine_config *c) {
+    const trine_precision *p = &c->precision;
+    bool half = p->bf16 || p->fp16;
+    double dp = c->parallel.layout.dp, params = half ? 2 : 4,
+           grads = (double)trine_dtype_bytes(p->grads), rest = half ? 12 : 8;
+    int zero = (int)c->parallel.zero;
+    double each = (zero > 2 ? params / dp : params) + (zero > 1 ? grads / dp : grads) +
+                  (zero > 0 ? rest / dp : rest);
+    return each * w->parameters / (c->parallel.layout.tp * c->parallel.layout.pp);
+}
+
+/* Appends a candidate that is valid and whose state has room. */
+static trine_status consider(search *w, search_layout l) {
+    const search_space *s = w->space;
+    trine_config c = search_config(s, &l);
+    double seconds = 0;
+    if (is_double(s, &l)) return TRINE_OK;
+    if (trine_config_check(&c, s->ranks) != TRINE_OK) return TRINE_OK;
+    w->out->valid++;
+    if (state_bytes_of(w, &c) > s->rules.machine->memory_bytes) {
+        w->out->small++;
+        return TRINE_OK;
+    }
+    TRY(find_passes(w, &l, &c, &seconds));
+    double micros = c.global_batch_size / (double)(c.micro_batch_size * c.parallel.layout.dp);
+    l.bound = seconds * micros / c.parallel.layout.pp;
+    if (w->count == w->room) {
+        w->room = w->room ? 2 * w->room : 1024;
+        search_layout *more = realloc(w->at, (size_t)w->room * sizeof *more);
+        CHECK(more, TRINE_ENOMEM, "no memory for %d layouts", w->room);
+        w->at = more;
+    }
+    w->at[w->count++] = l;
+    return TRINE_OK;
+}
+
+static trine_status list_candidates(search *w) {
+    values v[SEARCH_DIMENSIONS];
+    int64_t all = 1;
+    list_values(w->space, v);
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++) all *= v[d].count;
+    for (int64_t n = 0; n < all; n++) {
+        search_layout l = {.step = NAN};
+        int64_t rest = n;
+        for (int d = 0; d < SEARCH_DIMENSIONS; d++) {
+            l.value[d] = v[d].at[rest % v[d].count];
+            rest /= v[d].count;
+        }
+        TRY(consider(w, l));
+    }
+    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks,
+          status_message());
+    status_clear();
+    return TRINE_OK;
+}
+
+/* ---- Simulating ------------------------------------------------------------------------------- */
+
+static trine_status heaviest(const rehearsal *r, size_t *bytes) {
+    report of = {.config = &r->config,
+                 .stages = r->is_steady ? r->steady.stages : r->stages,
+                 .steady = r->is_steady ? &r->steady : NULL,
+                 .dev = r->dev};
+    bool gpu = !r->dev->memory->host;
+    *bytes = 0;
+    for (int p = 0; p < r->spec.stages; p++) {
+        arena plan;
+        TRY(report_plan(&of, p, &plan));
+        if (plan.used > *bytes) *bytes = plan.used;
+    }
+    if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(r->config.parallel.layout);
+    return TRINE_OK;
+}
+
+static void take_forecast(search_layout *l, const forecast *f) {
+    int stage = 0;
+    for (int p = 1; p < f->stages; p++)
+        if (f->stage[p][FORECAST_WAITING] < f->stage[stage][FORECAST_WAITING]) stage = p;
+    l->step = f->step;
+    memcpy(l->where, f->stage[stage], sizeof l->where);
+}
+
+static trine_status simulate(const search *w, search_layout *l, bool *fits) {
+    trine_config c = search_config(w->space, l);
+    rehearsal r;
+    forecast f;
+    trine_status status = rehearse(&r, &c, w->space->ranks, REHEARSE_PLAN);
+    if (status == TRINE_OK) status = heaviest(&r, &l->bytes);
+    *fits = (double)l->bytes <= w->space->rules.machine->memory_bytes;
+    if (status == TRINE_OK && *fits) {
+        status = forecast_step(&r, &w->space->rules, &f);
+        if (status == TRINE_OK) take_forecast(l, &f);
+        if (status == TRINE_OK) forecast_destroy(&f);
+    }
+    rehearsal_end(&r);
+    return status;
+}
+
+/* Keeps the best ones, in order. */
+static void insert(search_result *out, const search_layout *l) {
+    int at = out->count < SEARCH_BEST ? out->count++ : SEARCH_BEST;
+    for (; at > 0 && out->best[at - 1].step > l->step; at--)
+        if (at < SEARCH_BEST) out->best[at] = out->best[at - 1];
+    if (at < SEARCH_BEST) out->best[at] = *l;
+}
+
+static int by_bound(const void *a, const void *b) {
+    const search_layout *x = a, *y = b;
+    return (x->bound > y->bound) - (x->bound < y->bound);
+}
+
+static trine_status find_best(search *w) {
+    search_result *out = w->out;
+    if (w->count) qsort(w->at, (size_t)w->count, sizeof *w->at, by_bound);
+    for (int n = 0; n < w->count; n++) {
+        bool full = out->count == SEARCH_BEST, fits;
+        if (full && w->at[n].bound > out->best[SEARCH_BEST - 1].step) break;
+        TRY(simulate(w, &w->at[n], &fits));
+        out->simulated++;
+        out->unfit += !fits;
+        if (fits) insert(out, &w->at[n]);
+    }
+    return TRINE_OK;
+}
+
+trine_status search_layouts(const search_space *s, search_result *out) {
+    search w = {.space = s, .out = out, .parameters = gpt_parameters(&s->base.model)};
+    *out = (search_result){0};
+    trine_status status = list_candidates(&w);
+    if (status == TRINE_OK) status = find_best(&w);
+    free(w.at);
+    free(w.known);
+    return status;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------- */
+
+void search_print_options(const search_space *s, const search_layout *l, FILE *out) {
+    static const char *const schedules[] = {
+#define WORD(id, text, ...) [id] = text,
+        TRINE_SCHEDULE_LIST(WORD)};
+    static const char *const recomputes[] = {TRINE_RECOMPUTE_LIST(WORD)};
+#undef WORD
+    const int *v = l->value;
+    c_fprintf(out, "--dp %d --tp %d --pp %d", s->ranks / (v[SEARCH_TP] * v[SEARCH_PP]),
+              v[SEARCH_TP], v[SEARCH_PP]);
+    if (v[SEARCH_PP] > 1) fprintf(out, " --schedule %s", schedules[v[SEARCH_SCHEDULE]]);
+    if (v[SEARCH_VIRTUAL] > 1)
+        fprintf(out, " --num-virtual-stages-per-pipeline-rank %d", v[SEARCH_VIRTUAL]);
+    fprintf(out, " --zero %d --micro-batch-size %d", v[SEARCH_ZERO], v[SEARCH_MICRO]);
+    if (v[SEARCH_RECOMPUTE])
+        fprintf(out, " --recompute-granularity %s", recomputes[v[SEARCH_RECOMPUTE]]);
+    if (v[SEARCH_SEQUENCE]) fputs(" --sequence-parallel", out);
+}

@@ -1,0 +1,64 @@
+/* The fastest layouts of a model on a machine. Every combination of the values below that trine_config_check accepts
+ * is a candidate, and none is left out that could be among the best:
+ *
+ *   time    a step takes at least what its passes take on the mean stage: every stage is busy for its own, and some
+ *           stage for no less than the mean. These seconds are the bound. Candidates are simulated in the order of
+ *           their bounds, until the next bound is above the time of the last of the best that fit
+ *   memory  parameters, gradients and optimizer of the mean stage alone; what has no room for them is not simulated
+ *
+ * Cost: a rehearsal and a simulation for each candidate whose bound is below the last of the best. */
+#ifndef TRINE_PLAN_SEARCH_H
+#define TRINE_PLAN_SEARCH_H
+
+#include "plan/forecast.h"
+
+/* What is searched. X(name, option). */
+#define SEARCH_LIST(X)                                                                             \
+    X(TP, "tp")                                                                                    \
+    X(PP, "pp")                                                                                    \
+    X(VIRTUAL, "num-virtual-stages-per-pipeline-rank")                                             \
+    X(SCHEDULE, "schedule")                                                                        \
+    X(ZERO, "zero")                                                                                \
+    X(MICRO, "micro-batch-size")                                                                   \
+    X(RECOMPUTE, "recompute-granularity")                                                          \
+    X(SEQUENCE, "sequence-parallel")
+
+typedef enum {
+#define SEARCH_ENUM(name, option) SEARCH_##name,
+    SEARCH_LIST(SEARCH_ENUM)
+#undef SEARCH_ENUM
+        SEARCH_DIMENSIONS
+} search_dimension;
+
+typedef struct {
+    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed */
+    int ranks;
+    unsigned fixed;    /* a set of 1 << search_dimension: not searched */
+    forecast_rules rules;
+} search_space;
+
+#define SEARCH_BEST 10
+
+typedef struct {
+    int value[SEARCH_DIMENSIONS];
+    double bound;               /* seconds */
+    double step;                /* seconds; NAN: not simulated */
+    size_t bytes;               /* of the heaviest rank, with what libraries take */
+    double where[FORECAST_PARTS]; /* seconds of the stage that waits least */
+} search_layout;
+
+typedef struct {
+    search_layout best[SEARCH_BEST]; /* the fastest first, all of which fit */
+    int count;
+    int valid, simulated, unfit; /* candidates; those that were simulated; of these, those without room; */
+    int small;                   /* not simulated: no room for the state */
+} search_result;
+
+/* Errors: TRINE_ENOMEM; TRINE_EINVAL if no candidate is valid, with the error of one. Not collective. */
+trine_status search_layouts(const search_space *s, search_result *out);
+/* The configuration of a layout: base with its values. */
+trine_config search_config(const search_space *s, const search_layout *l);
+/* --tp 8 --pp 4 ... Pure. */
+void search_print_options(const search_space *s, const search_layout *l, FILE *out);
+
+#endif
