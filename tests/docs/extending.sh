@@ -72,7 +72,7 @@ refresh() {
         git -C "$dir/tree" clean -qfd
         applied "$dir/tree" "$dir/$name.diff" || fail "the diff of \"$name\" has to be made again by hand"
         git -C "$dir/tree" add -A
-        git -C "$dir/tree" diff --cached -U1 --no-color >"$dir/new/$name.diff"
+        git -C "$dir/tree" diff --cached --abbrev=7 -U1 --no-color >"$dir/new/$name.diff"
         cmp -s "$dir/$name.diff" "$dir/new/$name.diff" || echo "$name: updated"
     done
     replace diff "$dir/new" diff
