@@ -12,46 +12,47 @@
 
 /* ---- Candidates ------------------------------------------------------------------------------- */
 
-enum { VALUES = 64 }; /* of a dimension, at most */
+enum { VALUES = 256 }; /* of a dimension: divisors up to PROGRAM_STAGES, at most */
 
 typedef struct {
     int at[VALUES], count;
 } values;
 
 static void add(values *v, int value) {
-    if (v->count < VALUES) v->at[v->count++] = value;
-}
-
-static int *member(trine_config *c, int dimension, int scratch[2]) {
-    trine_parallel *p = &c->parallel;
-    switch (dimension) {
-    case SEARCH_TP: return &p->layout.tp;
-    case SEARCH_PP: return &p->layout.pp;
-    case SEARCH_VIRTUAL: return &p->virtual_stages;
-    case SEARCH_MICRO: return &c->micro_batch_size;
-    default: return &scratch[0];
-    }
+    ASSERT(v->count < VALUES);
+    v->at[v->count++] = value;
 }
 
 /* Sets a dimension of a configuration. */
-static void set(trine_config *c, int dimension, int value) {
+static void set(trine_config *c, search_dimension dimension, int value) {
     trine_parallel *p = &c->parallel;
-    int scratch[2];
-    *member(c, dimension, scratch) = value;
-    if (dimension == SEARCH_SCHEDULE) p->schedule = (trine_schedule)value;
-    if (dimension == SEARCH_ZERO) p->zero = (trine_zero)value;
-    if (dimension == SEARCH_RECOMPUTE) p->recompute = (trine_recompute)value;
-    if (dimension == SEARCH_SEQUENCE) p->sequence_parallel = value;
+    switch (dimension) {
+    case SEARCH_TP: p->layout.tp = value; return;
+    case SEARCH_PP: p->layout.pp = value; return;
+    case SEARCH_VIRTUAL: p->virtual_stages = value; return;
+    case SEARCH_SCHEDULE: p->schedule = (trine_schedule)value; return;
+    case SEARCH_ZERO: p->zero = (trine_zero)value; return;
+    case SEARCH_MICRO: c->micro_batch_size = value; return;
+    case SEARCH_RECOMPUTE: p->recompute = (trine_recompute)value; return;
+    case SEARCH_SEQUENCE: p->sequence_parallel = value; return;
+    case SEARCH_DIMENSIONS: break;
+    }
 }
 
-static int value_of(const trine_config *c, int dimension) {
-    trine_config own = *c;
-    int scratch[2] = {0};
-    if (dimension == SEARCH_SCHEDULE) return (int)c->parallel.schedule;
-    if (dimension == SEARCH_ZERO) return (int)c->parallel.zero;
-    if (dimension == SEARCH_RECOMPUTE) return (int)c->parallel.recompute;
-    if (dimension == SEARCH_SEQUENCE) return c->parallel.sequence_parallel;
-    return *member(&own, dimension, scratch);
+static int value_of(const trine_config *c, search_dimension dimension) {
+    const trine_parallel *p = &c->parallel;
+    switch (dimension) {
+    case SEARCH_TP: return p->layout.tp;
+    case SEARCH_PP: return p->layout.pp;
+    case SEARCH_VIRTUAL: return p->virtual_stages;
+    case SEARCH_SCHEDULE: return (int)p->schedule;
+    case SEARCH_ZERO: return (int)p->zero;
+    case SEARCH_MICRO: return c->micro_batch_size;
+    case SEARCH_RECOMPUTE: return (int)p->recompute;
+    case SEARCH_SEQUENCE: return p->sequence_parallel;
+    case SEARCH_DIMENSIONS: break;
+    }
+    return 0;
 }
 
 /* The values of all dimensions, before trine_config_check. */
@@ -71,12 +72,12 @@ static void list_values(const search_space *s, values v[SEARCH_DIMENSIONS]) {
     for (int n = 0; n < TRINE_RECOMPUTES; n++) add(&v[SEARCH_RECOMPUTE], n);
     for (int n = 0; n <= 1; n++) add(&v[SEARCH_SEQUENCE], n);
     for (int d = 0; d < SEARCH_DIMENSIONS; d++)
-        if (s->fixed >> d & 1) v[d] = (values){{value_of(&s->base, d)}, 1};
+        if (s->fixed >> d & 1) v[d] = (values){{value_of(&s->base, (search_dimension)d)}, 1};
 }
 
 trine_config search_config(const search_space *s, const search_layout *l) {
     trine_config c = s->base;
-    for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, d, l->value[d]);
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, (search_dimension)d, l->value[d]);
     c.parallel.layout.dp = 0;
     return c;
 }
