@@ -138,8 +138,7 @@ static trine_status bound_unit(state_bounds *out, const pricing *w, const rank_s
 static trine_status bound_stage(state_bounds *out, const pricing *w, const trine_config *small,
                                 const program *stages, int stage) {
     gpt_shape shape = resolve_shape(small, w->dev, 0);
-    state_config config =
-        resolve_state(small, stages, &shape, w->dev, (trine_coord){.pp = stage});
+    state_config config = resolve_state(small, stages, &shape, w->dev, (trine_coord){.pp = stage});
     const program *p = &stages[stage];
     rank_state h;
     TRY(state_create(&h, &config));
@@ -187,8 +186,8 @@ static bool follows(const trine_config *c) {
 
 void order_bounds_key(const trine_config *c, int key[BOUND_KEY]) {
     const trine_parallel *p = &c->parallel;
-    const int own[BOUND_KEY] = {p->layout.pp, p->virtual_stages, (int)p->schedule, bound_micros(c),
-                                follows(c),   p->exact};
+    const int own[BOUND_KEY] = {p->layout.pp,    p->virtual_stages, (int)p->schedule,
+                                bound_micros(c), follows(c),        p->exact};
     memcpy(key, own, sizeof own);
 }
 

@@ -18,6 +18,7 @@ const char *forecast_text(forecast_part part) {
 /* The prices of a step. */
 typedef struct {
     const rehearsal *r;
+    const forecast_rules *rules;
     pricing prices;
     const program *programs; /* of all stages */
     rank_state *states;      /* (stages): sizes only */
@@ -85,10 +86,9 @@ static trine_status create(forecast *f, int stages) {
 }
 
 static trine_status simulate(step_prices *w, forecast *f) {
-    const implementation *by = w->prices.rules.by;
     int stages = w->programs->spec->stages;
-    bool late = stages > 1 ? by->late : by->late_alone;
-    pp_durations durations = {communication_time, by->blocks, late};
+    pp_durations durations = {communication_time, w->rules->by->blocks,
+                              forecast_late(w->rules, stages)};
     pp_times t;
     TRY(pp_simulate(w->programs, stage_time, &durations, w, &t));
     f->step = t.step;
@@ -116,6 +116,7 @@ static trine_status price_and_simulate(step_prices *w, forecast *f) {
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
                                       const program *programs, forecast *f) {
     step_prices w = {.r = r,
+                     .rules = rules,
                      .prices = pricing_of(rules, &r->config, r->ranks, r->dev, r->spec.micros),
                      .programs = programs};
     TRY(create(f, programs->spec->stages));

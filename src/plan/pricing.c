@@ -89,6 +89,10 @@ double price_communication(const pricing *w, const rank_state *h, const program 
 
 /* ---- All together ------------------------------------------------------------------------------ */
 
+bool forecast_late(const forecast_rules *rules, int stages) {
+    return stages > 1 ? rules->by->late : rules->by->late_alone;
+}
+
 pricing pricing_of(const forecast_rules *rules, const trine_config *config, int ranks,
                    const device *dev, int micros) {
     pricing w = {.config = config,

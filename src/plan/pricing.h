@@ -13,6 +13,9 @@ typedef struct {
     unsigned without; /* a set of 1 << cost_part */
 } forecast_rules;
 
+/* Whether a REDUCE begins when it is awaited, in a pipeline of so many stages. Pure. */
+bool forecast_late(const forecast_rules *rules, int stages);
+
 typedef struct {
     bool known;
     unit_seconds seconds;

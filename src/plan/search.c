@@ -106,7 +106,7 @@ static bool is_double(const search_space *s, const search_layout *l) {
 
 typedef struct {
     const search_space *space;
-    bounds *bounds; /* owned */
+    bounds *bounds;    /* owned */
     search_layout *at; /* owned */
     int count, room;
     search_result *out;
@@ -231,7 +231,13 @@ static trine_status find_best(search *w) {
         if (full && w->at[n].bound > out->best[SEARCH_BEST - 1].step) break;
         double bb = (double)w->at[n].bytes;
         TRY(simulate(w, &w->at[n], &fits));
-        if (getenv("DBG")) { fprintf(stderr, "%4d bound %.4f step %.4f ratio %.4f  bytes %.3f fits %d ", n, w->at[n].bound, w->at[n].step, w->at[n].bound / w->at[n].step, bb / (double)w->at[n].bytes, fits); search_print_options(w->space, &w->at[n], stderr); fputc(10, stderr); }
+        if (getenv("DBG")) {
+            fprintf(stderr, "%4d bound %.4f step %.4f ratio %.4f  bytes %.3f fits %d ", n,
+                    w->at[n].bound, w->at[n].step, w->at[n].bound / w->at[n].step,
+                    bb / (double)w->at[n].bytes, fits);
+            search_print_options(w->space, &w->at[n], stderr);
+            fputc(10, stderr);
+        }
         out->simulated++;
         out->unfit += !fits;
         if (fits) insert(out, &w->at[n]);

@@ -22,15 +22,17 @@ typedef struct {
 typedef struct {
     double forward, input, weight; /* input: of a whole backward pass, if it does not split */
     double busy[ORDER_KINDS];      /* the same with what its messages block */
-    double enters[ORDER_WEIGHT];   /* when the first micro-batch can be there, to go forward and back */
-    double leaves[ORDER_WEIGHT];   /* after the last micro-batch: until the end of stage 0's backward pass */
+    double
+        enters[ORDER_WEIGHT]; /* when the first micro-batch can be there, to go forward and back */
+    double leaves
+        [ORDER_WEIGHT]; /* after the last micro-batch: until the end of stage 0's backward pass */
 } chunk_times;
 
 typedef struct {
     const order_bounds *o;
     const unit_bounds *u;
     const state_bounds *d;
-    const implementation *by;
+    bool blocks, late; /* of messages, and of REDUCE (pp/simulate.h) */
     double message;
     int micros;
     chunk_times at[PROGRAM_CHUNKS];
@@ -47,7 +49,7 @@ struct bounds {
 static void time_chunk(timing *t, int c) {
     const chunk_facts_of *f = &t->o->order.chunks[c];
     const unit_bounds *u = t->u;
-    double blocks = f->blocks, blocked = t->by->blocks ? t->message : 0;
+    double blocks = f->blocks, blocked = t->blocks ? t->message : 0;
     chunk_times *at = &t->at[c];
     *at = (chunk_times){.forward = blocks * u->forward[UNIT_BLOCK],
                         .input = blocks * u->input[UNIT_BLOCK],
@@ -181,13 +183,13 @@ static double stage_ready(const timing *t, int stage, double *all) {
             continue;
         }
         double starts = run + before;
-        if (m->completes && t->d->once && !t->by->late)
+        if (m->completes && t->d->once && !t->late)
             ready = fmax(ready, starts + reduces_from(t, s, n));
         if (m->kind == ORDER_FORWARD) *all = fmax(*all, starts + c->forward + c->leaves[m->kind]);
         if (m->kind == ORDER_INPUT) *all = fmax(*all, starts + c->input + c->leaves[m->kind]);
     }
     double end = run + time_stage(t, s), sums = sum_stage(t, s, t->d->reduce);
-    ready = fmax(ready, end + (t->d->once && t->by->late ? sums : last_reduce(t, s)));
+    ready = fmax(ready, end + (t->d->once && t->late ? sums : last_reduce(t, s)));
     if (!t->d->once) ready = fmax(ready, first_backward + t->micros * sums);
     if (!t->d->once && t->d->gathers_first)
         ready = fmax(ready, t->micros * sums + gather_seconds(t, s));
@@ -372,7 +374,12 @@ trine_status bounds_of(bounds *b, const trine_config *c, layout_bound *out) {
     TRY(find_state(b, c, o, &d));
     u->prices.config = c;
     timing *t = &b->timing;
-    *t = (timing){.o = o, .u = u, .d = d, .by = b->rules.by, .micros = o->order.spec.micros};
+    *t = (timing){.o = o,
+                  .u = u,
+                  .d = d,
+                  .blocks = b->rules.by->blocks,
+                  .late = forecast_late(&b->rules, o->order.spec.stages),
+                  .micros = o->order.spec.micros};
     t->message = price_message(&u->prices, u->stream);
     time_chunks(t);
     out->seconds = step_seconds(t, !(b->rules.without >> COST_BUBBLE & 1));
