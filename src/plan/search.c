@@ -162,8 +162,9 @@ static trine_status list_candidates(search *w) {
         }
         TRY(list_stages(w, l, &v[SEARCH_ZERO]));
     }
-    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks,
-          status_message());
+    char why[512];
+    c_snprintf(why, sizeof why, "%s", status_message()); /* of the last one */
+    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks, why);
     status_clear();
     return TRINE_OK;
 }
@@ -229,15 +230,7 @@ static trine_status find_best(search *w) {
     for (int n = 0; n < w->count; n++) {
         bool full = out->count == SEARCH_BEST, fits;
         if (full && w->at[n].bound > out->best[SEARCH_BEST - 1].step) break;
-        double bb = (double)w->at[n].bytes;
         TRY(simulate(w, &w->at[n], &fits));
-        if (getenv("DBG")) {
-            fprintf(stderr, "%4d bound %.4f step %.4f ratio %.4f  bytes %.3f fits %d ", n,
-                    w->at[n].bound, w->at[n].step, w->at[n].bound / w->at[n].step,
-                    bb / (double)w->at[n].bytes, fits);
-            search_print_options(w->space, &w->at[n], stderr);
-            fputc(10, stderr);
-        }
         out->simulated++;
         out->unfit += !fits;
         if (fits) insert(out, &w->at[n]);

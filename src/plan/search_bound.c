@@ -159,6 +159,17 @@ static double last_reduce(const timing *t, const stage_order *s) {
                 f->head ? t->d->reduce[UNIT_HEAD] : INFINITY);
 }
 
+/* When the sums over dp and tp of a stage are complete, which has computed its passes at `end`. Those over dp are on
+ * their way beside later passes, and beside those over tp; one after the other. */
+static double time_sums(const timing *t, const stage_order *s, double end, double first_backward) {
+    double sums = sum_stage(t, s, t->d->reduce), over_tp = sum_stage(t, s, t->d->reduce_tp);
+    if (t->d->once && t->late) return end + sums + over_tp;
+    double ready = fmax(end + over_tp, end + last_reduce(t, s));
+    if (t->d->once) return ready;
+    ready = fmax(ready, first_backward + t->micros * sums);
+    return t->d->gathers_first ? fmax(ready, t->micros * sums + gather_seconds(t, s)) : ready;
+}
+
 /* Whether the stage has the embedding or the head. */
 static bool holds_end(const timing *t, const stage_order *s) {
     bool holds = false;
@@ -188,12 +199,7 @@ static double stage_ready(const timing *t, int stage, double *all) {
         if (m->kind == ORDER_FORWARD) *all = fmax(*all, starts + c->forward + c->leaves[m->kind]);
         if (m->kind == ORDER_INPUT) *all = fmax(*all, starts + c->input + c->leaves[m->kind]);
     }
-    double end = run + time_stage(t, s), sums = sum_stage(t, s, t->d->reduce);
-    ready = fmax(ready, end + (t->d->once && t->late ? sums : last_reduce(t, s)));
-    if (!t->d->once) ready = fmax(ready, first_backward + t->micros * sums);
-    if (!t->d->once && t->d->gathers_first)
-        ready = fmax(ready, t->micros * sums + gather_seconds(t, s));
-    ready += sum_stage(t, s, t->d->reduce_tp);
+    ready = fmax(ready, time_sums(t, s, run + time_stage(t, s), first_backward));
     return holds_end(t, s) ? ready + t->d->tie : ready;
 }
 
