@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "base/mix.h"
 #include "base/status.h"
 #include "cost/hardware.h"
 #include "device/cuda/sizes.h"
@@ -242,6 +243,72 @@ static void the_search_is_that_of_brute_force(void **state) {
     for (int n = 0; n < 2 && !full; n++) check(&rows[n], 6 + 2 * n, false);
 }
 
+/* ---- Any configuration ------------------------------------------------------------------------- */
+
+static uint64_t drawn;
+
+static int draw(int n) {
+    return (int)(mix_bits(drawn++) % (uint64_t)n);
+}
+
+/* Options that a search keeps as they are given. */
+static void draw_options(trine_config *c) {
+    trine_parallel *p = &c->parallel;
+    c->model.untied = draw(2);
+    c->precision.grads = c->precision.bf16 && !draw(3) ? TRINE_BF16 : TRINE_F32;
+    p->split_backward = !draw(3);
+    p->recompute = (trine_recompute)draw(TRINE_RECOMPUTES);
+    p->keep_recomputed = p->recompute == TRINE_RECOMPUTE_FULL && draw(2);
+    p->gather_buffers = 1 + draw(3);
+    p->reduce_buffers = 1 + draw(3);
+    p->one_queue = draw(2);
+    p->exact = !draw(6);
+    p->exact_dp = p->exact ? 4 : 0;
+    p->exact_tp = p->exact ? 2 : 0;
+    p->loss_chunk = draw(2) * 64;
+}
+
+static void draw_layout(trine_config *c, int ranks) {
+    trine_parallel *p = &c->parallel;
+    p->layout = (trine_layout){.dp = 0, .tp = 1 + draw(4), .pp = 1 + draw(ranks)};
+    p->schedule = (trine_schedule)draw(TRINE_SCHEDULES);
+    p->virtual_stages = draw(5);
+    p->zero = (trine_zero)draw(4);
+    p->sequence_parallel = draw(2);
+    c->micro_batch_size = 1 << draw(3);
+}
+
+/* Every schedule, every implementation, what can be left out, on machines whose links are slow or fast. */
+static void bounds_hold_for_any_configuration(void **state) {
+    (void)state;
+    int wanted = getenv("TRINE_FULL") ? 20000 : 300;
+    tried t = {0};
+    for (int tries = 0; t.count < wanted; tries++) {
+        assert_true(tries < 200 * wanted);
+        hardware h = machine(1e12);
+        h.network_rate /= 1 << draw(10);
+        h.node_rate /= 1 << draw(6);
+        int ranks = 1 + draw(12);
+        search_space s = space_of(&rows[draw(ROWS)], ranks, &h);
+        s.rules.by = implementation_of((implementation_kind)draw(IMPLEMENTATIONS));
+        s.rules.without = draw(3) ? 0 : 1u << draw(COST_PARTS);
+        draw_options(&s.base);
+        draw_layout(&s.base, ranks);
+        trine_config c = s.base;
+        bounds *b;
+        if (trine_config_check(&c, ranks) != TRINE_OK) {
+            status_clear();
+            continue;
+        }
+        OK(bounds_create(&b, &s.rules, &c, ranks));
+        try_layout(&t, &s, b, &c);
+        bounds_destroy(b);
+    }
+    print_message("# bounds over steps: mean %.3f, most %.6f; over memory: mean %.3f, most %.6f\n",
+                  t.sum / t.count, t.nearest, t.sum_bytes / t.count, t.nearest_bytes);
+    free(t.at);
+}
+
 /* Parts of the first stage add up. */
 static void parts_add_up(void **state) {
     (void)state;
@@ -269,7 +336,10 @@ static void no_layout_is_an_error(void **state) {
 }
 
 int main(void) {
+    const char *seed = getenv("TRINE_SEED");
+    drawn = seed ? strtoull(seed, NULL, 10) << 32 : 0;
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_search_is_that_of_brute_force),
+                                       cmocka_unit_test(bounds_hold_for_any_configuration),
                                        cmocka_unit_test(parts_add_up),
                                        cmocka_unit_test(no_layout_is_an_error)};
     return HARNESS_RUN_ALONE(tests);
