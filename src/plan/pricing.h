@@ -45,7 +45,8 @@ const unit_seconds *price_pass(pricing *w, int unit, unit_pass pass);
 trine_status price_optimizer(const pricing *w, const rank_state *h, bool update, size_t n, double *seconds);
 /* Elements of a unit that the rank's optimizer updates. Pure. */
 size_t price_elements(const rank_state *h, const held_unit *u);
-/* A message of so many bytes: all of a stream, or the share of a tp rank, which the receiving node then gathers. Pure. */
+/* A message of so many bytes: all of a stream, or the share of a tp rank, which the receiving node then gathers.
+ * Pure. */
 double price_message(const pricing *w, double bytes);
 /* What an instruction of the rank's program communicates over dp, tp (REDUCE_TP) or pp; `h` needs no memory. Pure. */
 double price_communication(const pricing *w, const rank_state *h, const program *p, const instr *i);

@@ -47,7 +47,7 @@ struct bounds {
 };
 
 static void time_chunk(timing *t, int c) {
-    const chunk_facts_of *f = &t->o->order.chunks[c];
+    const order_chunk *f = &t->o->order.chunks[c];
     const unit_bounds *u = t->u;
     double blocks = f->blocks, blocked = t->blocks ? t->message : 0;
     chunk_times *at = &t->at[c];
@@ -69,7 +69,7 @@ static void time_chunk(timing *t, int c) {
 
 /* Through the model and back: what comes before a chunk's passes, and after them. */
 static void time_chunks(timing *t) {
-    const chunk_facts_of *f = t->o->order.chunks;
+    const order_chunk *f = t->o->order.chunks;
     int chunks = spec_chunks(&t->o->order.spec);
     for (int c = 0; c < chunks; c++) time_chunk(t, c);
     double there = 0, back = 0;
@@ -107,7 +107,7 @@ static double time_stage(const timing *t, const stage_order *s) {
 }
 
 /* A number of each unit of a chunk, summed; blocks alone where the rest is done before. */
-static double sum_units(const chunk_facts_of *c, const double each[UNIT_KINDS], bool blocks_only) {
+static double sum_units(const order_chunk *c, const double each[UNIT_KINDS], bool blocks_only) {
     double sum = c->blocks * each[UNIT_BLOCK];
     if (c->embedding && !blocks_only) sum += each[UNIT_EMBEDDING];
     if (c->head && !blocks_only) sum += each[UNIT_HEAD];
@@ -126,7 +126,7 @@ static double sum_stage(const timing *t, const stage_order *s, const double each
 static double gather_seconds(const timing *t, const stage_order *s) {
     double all = 0, again = 0;
     for (int c = 0; c < s->chunks; c++) {
-        const chunk_facts_of *f = &t->o->order.chunks[s->own[c]];
+        const order_chunk *f = &t->o->order.chunks[s->own[c]];
         all += sum_units(f, t->d->gather, false);
         again += 2.0 * t->micros * fmax(0, f->blocks - t->d->buffers) * t->d->gather[UNIT_BLOCK];
     }
@@ -151,7 +151,7 @@ static double last_reduce(const timing *t, const stage_order *s) {
     int n = s->count - 1;
     while (n > 0 && !s->marks[n].completes) n--;
     const order_mark *m = &s->marks[n];
-    const chunk_facts_of *f = &t->o->order.chunks[s->own[m->chunk]];
+    const order_chunk *f = &t->o->order.chunks[s->own[m->chunk]];
     if (m->kind == ORDER_INPUT && f->embedding && !t->o->order.splits)
         return t->d->reduce[UNIT_EMBEDDING];
     if (f->blocks) return t->d->reduce[UNIT_BLOCK];
@@ -174,7 +174,7 @@ static double time_sums(const timing *t, const stage_order *s, double end, doubl
 static bool holds_end(const timing *t, const stage_order *s) {
     bool holds = false;
     for (int c = 0; c < s->chunks; c++) {
-        const chunk_facts_of *f = &t->o->order.chunks[s->own[c]];
+        const order_chunk *f = &t->o->order.chunks[s->own[c]];
         holds = holds || f->embedding || f->head;
     }
     return holds;
@@ -234,7 +234,7 @@ typedef struct {
 static stage_units units_of(const step_order *o, const stage_order *s) {
     stage_units u = {0};
     for (int c = 0; c < s->chunks; c++) {
-        const chunk_facts_of *f = &o->chunks[s->own[c]];
+        const order_chunk *f = &o->chunks[s->own[c]];
         u.blocks += f->blocks;
         u.has[UNIT_EMBEDDING] |= f->embedding;
         u.has[UNIT_HEAD] |= f->head;

@@ -8,7 +8,7 @@
 
 /* ---- Chunks ----------------------------------------------------------------------------------- */
 
-static void add_unit(chunk_facts_of *c, unit_facts u) {
+static void add_unit(order_chunk *c, unit_facts u) {
     c->blocks += u.class == CLASS_BLOCK;
     c->head |= u.makes_loss;
     c->embedding |= u.reads_tokens && !u.makes_loss;
@@ -21,12 +21,12 @@ static trine_status find_chunks(step_order *o) {
     o->stages = calloc((size_t)s->stages, sizeof *o->stages);
     CHECK(o->chunks && o->stages, TRINE_ENOMEM, "no memory for the order of %d chunks", chunks);
     for (int c = 0; c < chunks; c++) {
-        chunk_facts_of *at = &o->chunks[c];
+        order_chunk *at = &o->chunks[c];
         stage_order *stage = &o->stages[spec_stage_of(s, c)];
-        *at = (chunk_facts_of){.stage = spec_stage_of(s, c),
-                               .number = stage->chunks++,
-                               .receives = spec_receives(s, c),
-                               .sends = spec_sends(s, c)};
+        *at = (order_chunk){.stage = spec_stage_of(s, c),
+                            .number = stage->chunks++,
+                            .receives = spec_receives(s, c),
+                            .sends = spec_sends(s, c)};
         for (int u = spec_chunk_first(s, c); u <= spec_chunk_last(s, c); u++)
             add_unit(at, spec_unit(s, u));
         if (at->blocks > stage->places) stage->places = at->blocks;
@@ -104,7 +104,7 @@ static void weight(walk *w, int chunk, int blocks, bool last) {
 }
 
 static void step(walk *w, const pp_action *a) {
-    const chunk_facts_of *c = &w->o->chunks[a->chunk];
+    const order_chunk *c = &w->o->chunks[a->chunk];
     const program_spec *s = &w->o->spec;
     bool first = a->micro == 0, last = a->micro == s->micros - 1;
     bool follows = a->kind == ACTION_BACKWARD || s->weight_follows || !c->blocks;

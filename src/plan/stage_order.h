@@ -12,13 +12,13 @@ typedef struct {
     int blocks;
     bool embedding, head;
     bool receives, sends; /* its input and its output are messages */
-} chunk_facts_of;
+} order_chunk;
 
 /* The parts of an action that a mark counts. */
 typedef enum { ORDER_FORWARD, ORDER_INPUT, ORDER_WEIGHT, ORDER_KINDS } order_kind; /* INPUT: B, or I */
 
-/* An action of the first micro-batch of a chunk, at which work from other stages arrives (enters), or of the last, after
- * which other stages go on or gradients are complete. */
+/* An action of the first micro-batch of a chunk, at which work from other stages arrives (enters), or of the last,
+ * after which other stages go on or gradients are complete. */
 typedef struct {
     order_kind kind;
     bool enters;
@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
     program_spec spec;
     bool splits;            /* backward passes are I and W */
-    chunk_facts_of *chunks; /* (chunks) owned */
+    order_chunk *chunks; /* (chunks) owned */
     stage_order *stages;    /* (stages) owned */
 } step_order;
 
