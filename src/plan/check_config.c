@@ -456,8 +456,7 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     complain(f, "no valid layout of %d rank%s for this model", ranks, plural);
 }
 
-trine_status trine_config_check(trine_config *config, int ranks) {
-    CHECK_GIVEN(config, "config");
+static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     fill_in(&c, ranks);
@@ -473,8 +472,17 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     int others = f->count;
     if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
-    if (f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
-    if (f->count) return status_user(RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text));
+    if (suggests && f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
+    if (f->count) return RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text);
     *config = c;
     return TRINE_OK;
+}
+
+trine_status check_config_alone(trine_config *config, int ranks) {
+    return check_all(config, ranks, false);
+}
+
+trine_status trine_config_check(trine_config *config, int ranks) {
+    CHECK_GIVEN(config, "config");
+    return status_user(check_all(config, ranks, true));
 }
