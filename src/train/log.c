@@ -7,6 +7,8 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "base/json.h"
+#include "comm/api/comm.h"
+#include "config/given.h"
 #include "train/log_file.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
@@ -17,6 +19,7 @@ struct trine_log {
     trine_trainer *trainer;
     bool writes; /* world rank 0 */
     bool terminal, bar_shown;
+    bool has_run; /* a line of the file says how this run was started */
     FILE *out;
     log_file file;
     double peak_flops; /* of one rank; 0: unknown */
@@ -110,6 +113,35 @@ trine_status trine_log_check(const trine_log *l) {
     return status_user(log_file_check(&l->file));
 }
 
+static void add_option(void *context, const option *row, const char *value) {
+    cJSON **list = context;
+    if (row->role < OPTION_JOINT) return; /* each rank has its own, as a path */
+    size_t size = strlen(row->name) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (text) snprintf(text, size, "%s=%s", row->name, value);
+    cJSON *item = text ? cJSON_CreateString(text) : NULL;
+    free(text);
+    if (*list && item && cJSON_AddItemToArray(*list, item)) return;
+    cJSON_Delete(item);
+    cJSON_Delete(*list);
+    *list = NULL;
+}
+
+/* What a prediction of the step starts from: ranks, nodes, and the options that are not at their defaults. */
+static bool add_run(cJSON *line, const trine_trainer *t) {
+    const trine_config none = trine_config_default();
+    const options given = config_options(&t->config, NULL, NULL),
+                  base = config_options(&none, NULL, NULL);
+    cJSON *run = cJSON_AddObjectToObject(line, "run"), *list = cJSON_CreateArray();
+    given_options(&given, &base, add_option, &list);
+    if (run && list && add_count(run, "ranks", (uint64_t)trine_world_size(t->world)) &&
+        add_count(run, "nodes", (uint64_t)mesh_node_count(t->mesh)) &&
+        cJSON_AddItemToObject(run, "options", list))
+        return true;
+    cJSON_Delete(list);
+    return false;
+}
+
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
@@ -118,8 +150,12 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
-              add_count(o, "skips", (uint64_t)m->skips);
-    return write_line(l, m->step, o, ok);
+              add_count(o, "skips", (uint64_t)m->skips) &&
+              (l->has_run || add_run(o, l->trainer));
+    int64_t lost = l->file.lost;
+    TRY(write_line(l, m->step, o, ok));
+    l->has_run |= l->file.lost == lost;
+    return TRINE_OK;
 }
 
 /* ---- The terminal ---- */
