@@ -8,6 +8,7 @@
  * searched; the same columns are printed again, with `predicted_seconds` behind them. The third scales a machine to one
  * measured run. docs/planning.md says how it counts, and how well. */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,14 +177,27 @@ static trine_status of_row(trine_status status, const settings *s, const csv *c,
     return RAISE(status, "%s, line %d: %s", s->csv, c->lines[row + 1], why);
 }
 
+/* Without a layout that fits, which a measured row has proved wrong, the fastest of all. */
+static trine_status find_unfit(const settings *s, int line, const row_plan *of,
+                               search_result *found) {
+    search_space all = of->space;
+    hardware endless = *of->space.rules.machine;
+    c_fprintf(stderr,
+            "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
+            "fastest without regard to memory is taken\n",
+            s->csv, line, found->valid, of->space.ranks, endless.memory_bytes / (1 << 30));
+    endless.memory_bytes = HUGE_VAL;
+    all.rules.machine = &endless;
+    return search_layouts(&all, found);
+}
+
 /* The fastest layout of those that the row leaves. */
-static trine_status find_layout(const row_plan *of, search_layout *l) {
+static trine_status find_layout(const settings *s, int line, const row_plan *of, search_layout *l) {
     search_result found;
     *l = search_base(&of->space);
     if (of->space.fixed == SEARCH_ALL) return TRINE_OK;
     TRY(search_layouts(&of->space, &found));
-    CHECK(found.count, TRINE_EINVAL, "none of %d valid layouts of %d ranks has room in %.1f GiB",
-          found.valid, of->space.ranks, of->space.rules.machine->memory_bytes / (1 << 30));
+    if (!found.count) TRY(find_unfit(s, line, of, &found));
     *l = found.best[0];
     return TRINE_OK;
 }
@@ -203,7 +217,7 @@ static trine_status predict(const settings *s, const csv *c, int row, const fore
     search_layout l;
     forecast f;
     TRY(row_read(c, row, s->csv, &d, rules, &of));
-    trine_status status = find_layout(&of, &l);
+    trine_status status = find_layout(s, c->lines[row + 1], &of, &l);
     if (status == TRINE_OK) status = predict_layout(&of, &l, &f);
     TRY(of_row(status, s, c, row));
     print_fields(c, row, &of, &l);
@@ -230,6 +244,7 @@ static trine_status predict_all(const settings *s, const csv *c, const forecast_
 
 static trine_status predict_table(const settings *s, const forecast_rules *rules) {
     csv table;
+    if (s->range) plan_print_checked(rules->machine, s->hardware, stderr);
     trine_status status = csv_read(&table, s->csv);
     if (status == TRINE_OK) status = predict_all(s, &table, rules);
     csv_destroy(&table);

@@ -4,14 +4,14 @@
 
 const char *given_text(const options *o, const option *row, char text[OPTION_TEXT]) {
     const void *at = options_member(o, row);
-    if (!at) return NULL;
+    bool string = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
+                  row->kind == OPTION_KIND_BLEND;
+    if (!at || (string && !row->help)) return NULL; /* a file that a choice has */
     if (row->kind == OPTION_KIND_FLAG) return *(const bool *)at ? "on" : NULL;
     if (row->kind == OPTION_KIND_CHOICE && row->file) {
         const char *file = *(const char **)options_other(o, row);
         if (file) return file;
     }
-    bool string = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
-                  row->kind == OPTION_KIND_BLEND;
     if (string && !*(const char *const *)at) return NULL;
     const char *value = options_text(o, row, text);
     if (row->kind == OPTION_KIND_TYPE) text[strcspn(text, " ")] = '\0'; /* the hash of a family */

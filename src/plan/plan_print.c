@@ -36,10 +36,8 @@ static const char *range_text(const hardware *h, double value, bool rate, char t
         least = value * (1 - h->checked.worst);
         most = value * (1 + h->checked.worst);
     }
-    if (least >= 1000)
-        c_snprintf(text, 64, " (%.0f to %.0f)", least, most);
-    else
-        c_snprintf(text, 64, " (%.3g to %.3g)", least, most);
+    int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 4;
+    c_snprintf(text, 64, " (%.*f to %.*f)", digits, least, digits, most);
     return text;
 }
 

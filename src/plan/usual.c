@@ -52,12 +52,19 @@ static bool is_known(const usual *w, const search_layout *l) {
     return false;
 }
 
+/* The first of the faults that a message lists, or the message. */
+static void first_fault(const char *message, char *why, size_t size) {
+    const char *item = strstr(message, "\n  - ");
+    const char *from = item ? item + strlen("\n  - ") : message;
+    c_snprintf(why, size, "%.*s", (int)strcspn(from, "\n"), from);
+}
+
 /* Tries a layout; one that is not valid says why. */
 static trine_status try_one(const usual *w, usual_layout *u) {
     trine_status status = search_try(w->space, &u->layout, &u->fits);
     *u->why = '\0';
     if (status != TRINE_EINVAL) return status;
-    c_snprintf(u->why, sizeof u->why, "%s", status_message());
+    first_fault(status_message(), u->why, sizeof u->why);
     u->fits = false;
     status_clear();
     return TRINE_OK;

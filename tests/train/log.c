@@ -141,6 +141,51 @@ static void a_run_goes_on_behind_a_gap(void **state) {
     trine_trainer_destroy(&t);
 }
 
+/* The "run" of line 1, 2, ... of the file; NULL: it has none. Owned by the caller. */
+static cJSON *run_of(const char *file, int number) {
+    char line[2000];
+    FILE *in = fopen(file, "r");
+    assert_non_null(in);
+    for (int n = 0; n < number; n++) assert_non_null(fgets(line, sizeof line, in));
+    fclose(in);
+    cJSON *o = json_parse(line);
+    cJSON *run = cJSON_DetachItemFromObjectCaseSensitive(o, "run");
+    cJSON_Delete(o);
+    return run;
+}
+
+static bool has_option(const cJSON *run, const char *text) {
+    for (const cJSON *item = json_member(run, "options")->child; item; item = item->next)
+        if (!strcmp(json_text(item), text)) return true;
+    return false;
+}
+
+/* On the first line that can be written, not on others, and without what is this rank's own. */
+static void a_line_says_how_the_run_was_started(void **state) {
+    (void)state;
+    uint64_t ranks = 0, nodes = 0;
+    trine_trainer *t = create();
+    trine_log *log = open_log(t, path);
+    limit(20);
+    steps(t, log, 1);
+    limit(RLIM_INFINITY);
+    steps(t, log, 2);
+    assert_string_equal(lines_of(path), "2 3 ");
+    cJSON *run = run_of(path, 1);
+    assert_non_null(run);
+    assert_null(run_of(path, 2));
+    assert_true(json_integer(json_member(run, "ranks"), &ranks) && ranks == 1);
+    assert_true(json_integer(json_member(run, "nodes"), &nodes) && nodes == 1);
+    assert_true(has_option(run, "num-layers=1"));
+    for (const cJSON *item = json_member(run, "options")->child; item; item = item->next) {
+        assert_null(strstr(json_text(item), "data-path"));
+        assert_null(strstr(json_text(item), "timeout"));
+    }
+    cJSON_Delete(run);
+    trine_log_destroy(&log);
+    trine_trainer_destroy(&t);
+}
+
 /* The state that the resumed run needs from its last step. */
 static void validations_are_found(void **state) {
     (void)state;
@@ -266,6 +311,7 @@ int main(int argc, char **argv) {
         CASE(a_gap_and_whole_lines),         CASE(a_run_goes_on_behind_a_gap),
         CASE(validations_are_found),         CASE(a_pipe_whose_reader_goes),
         CASE(log_and_profile_are_two_files), CASE(a_profile_that_does_not_fit),
+        CASE(a_line_says_how_the_run_was_started),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
