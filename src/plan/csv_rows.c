@@ -6,6 +6,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "model/family.h"
 
 #define HEAD_WIDTH 128 /* of rows without heads */
 
@@ -113,6 +114,20 @@ static int field_or(int field, int otherwise) {
     return field < 0 ? otherwise : field;
 }
 
+/* That of the column "family"; without one, fewer heads of keys and values than of queries are Llama's. */
+static trine_status set_family(const place *p, trine_model *m) {
+    const char *name = csv_cell(p->c, p->row, csv_column(p->c, "family"));
+    char why[256];
+    bool grouped = m->num_query_groups && m->num_query_groups < m->num_attention_heads;
+    if (!*name && !grouped) return TRINE_OK;
+    if (family_find(&m->family, *name ? name : trine_llama.name) == TRINE_OK) {
+        m->untied = m->family != &trine_gpt2;
+        return TRINE_OK;
+    }
+    c_snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(TRINE_EDATA, "%s, line %d: %s", p->path, p->c->lines[p->row + 1], why);
+}
+
 static void set_model(const int f[FIELDS], const row_defaults *d, const implementation *by,
                       trine_model *m) {
     m->num_layers = f[FIELD_layers];
@@ -200,6 +215,7 @@ trine_status row_read(const csv *c, int row, const char *path, const row_default
     for (int n = 0; n < FIELDS; n++) TRY(read_field(&p, n, &f[n]));
     out->space = (search_space){.rules = *rules, .even = rules->by->ops ? out->even : NULL};
     set_config(f, d, rules->by, &out->space.base);
+    TRY(set_family(&p, &out->space.base.model));
     TRY(read_words(&p, f[FIELD_pp], d, &out->space.base.parallel));
     TRY(read_ranks(&p, f, &out->space));
     out->space.fixed = SEARCH_ALL & ~searched_of(&p, f, d);

@@ -27,6 +27,11 @@ void plan_print_checked(const hardware *machine, const char *name, FILE *out) {
                   c->rows, 100 * c->mean, 100 * c->worst);
 }
 
+/* Digits behind the point, so that three or more of a time are printed. */
+static int digits_of(double x) {
+    return x >= 100 ? 0 : x >= 10 ? 1 : x >= 1 ? 2 : x >= 0.01 ? 4 : 6;
+}
+
 /* " (1.19 to 1.28)": of a number that is proportional to the time, or to what is done in a time; "": unchecked. */
 static const char *range_text(const hardware *h, double value, bool rate, char text[64]) {
     double least, most;
@@ -36,7 +41,7 @@ static const char *range_text(const hardware *h, double value, bool rate, char t
         least = value * (1 - h->checked.worst);
         most = value * (1 + h->checked.worst);
     }
-    int digits = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 4;
+    int digits = digits_of(value);
     c_snprintf(text, 64, " (%.*f to %.*f)", digits, least, digits, most);
     return text;
 }
@@ -53,8 +58,8 @@ static void print_layout(const search_space *s, const search_layout *l, int plac
     char range[2][64];
     double tokens = (double)s->base.global_batch_size * m->seq_length, rate = tokens / l->step,
            used = gpt_flops_per_token(m) * rate / s->ranks / hardware_peak(h, is_half(s));
-    c_fprintf(out, "%2d  %9.4f s%s  %10.0f tokens/s%s  MFU %4.1f%%  %6.2f GiB  ", place, l->step,
-              range_text(h, l->step, false, range[0]), rate, range_text(h, rate, true, range[1]),
+    c_fprintf(out, "%2d  %9.*f s%s  %10.0f tokens/s%s  MFU %4.1f%%  %6.2f GiB  ", place,
+              l->step < 1 ? 6 : 4, l->step, range_text(h, l->step, false, range[0]), rate, range_text(h, rate, true, range[1]),
               100 * used, (double)l->bytes / GIB);
     search_print_options(s, l, out);
     fputs("\n    ", out);
@@ -92,7 +97,7 @@ static void print_loss(const search_space *s, const search_layout *best, const s
     char range[64];
     double more, loss = l->step / best->step - 1;
     const char *part = usual_reason(best, l, &more);
-    c_fprintf(out, "%.4g s%s, ", l->step,
+    c_fprintf(out, "%.*f s%s, ", l->step < 1 ? 6 : 4, l->step,
               range_text(s->rules.machine, l->step, false, range));
     if (fabs(loss) < 0.0005)
         fputs("as fast", out);
