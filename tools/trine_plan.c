@@ -56,9 +56,9 @@ static const option rows[] = {
                    "also print how long a training on so many tokens takes")},
     {OPTION_STRING("csv", settings, csv, "FILE", NULL,
                    "predict each row of a table: columns heads, hidden, layers, seq, tp, pp, dp, "
-                   "batch and mbs, or vTrain's names for them; vocab, kv_heads, ffn, v, gpus, "
-                   "schedule, recompute, sp and zero where it has them; an empty tp, pp, v, dp, "
-                   "mbs, schedule, recompute, sp or zero is searched and filled in")},
+                   "batch and mbs, or vTrain's names for them; vocab, kv_heads, ffn, family, v, "
+                   "gpus, schedule, recompute, sp and zero where it has them; an empty tp, pp, v, "
+                   "dp, mbs, schedule, recompute, sp or zero is searched and filled in")},
     {OPTION_CHOICE("implementation", settings, implementation, implementations,
                    IMPLEMENTATION_TRINE, "what runs the step")},
     {OPTION_STRING("calibrate", settings, calibrate, "LOG", NULL,
@@ -183,9 +183,9 @@ static trine_status find_unfit(const settings *s, int line, const row_plan *of,
     search_space all = of->space;
     hardware endless = *of->space.rules.machine;
     c_fprintf(stderr,
-            "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
-            "fastest without regard to memory is taken\n",
-            s->csv, line, found->valid, of->space.ranks, endless.memory_bytes / (1 << 30));
+              "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
+              "fastest without regard to memory is taken\n",
+              s->csv, line, found->valid, of->space.ranks, endless.memory_bytes / (1 << 30));
     endless.memory_bytes = HUGE_VAL;
     all.rules.machine = &endless;
     return search_layouts(&all, found);
@@ -273,8 +273,8 @@ static bool is_given(int argc, char **argv, const char *name) {
 
 /* The number of arguments from argv[n] on that are this program's own in a search; 0: they are the trainer's. */
 static int own_arguments(int argc, char **argv, int n) {
-    static const char *const valued[] = {"hardware",       "ranks",   "tokens",   "calibrate", "out",
-                                         "implementation", "without"};
+    static const char *const valued[] = {"hardware", "ranks",          "tokens", "calibrate",
+                                         "out",      "implementation", "without"};
     for (size_t k = 0; k < sizeof valued / sizeof *valued; k++)
         if (is_option(argv[n], valued[k])) return strchr(argv[n], '=') || n + 1 == argc ? 1 : 2;
     bool flag = is_option(argv[n], "help") || is_option(argv[n], "version") ||
@@ -374,11 +374,12 @@ static trine_status scale_to_run(const settings *s, const calibrate_run *run, ha
     char source[512];
     double predicted, factor;
     TRY(calibrate_factor(run, machine, s->calibrate, &predicted, &factor));
-    c_snprintf(source, sizeof source,
-               "calibrated by %.300s: %d rank%s, %d steps with a median of %.6g s, predicted %.6g s: "
-               "rates x %.6g",
-               s->calibrate, run->ranks, run->ranks > 1 ? "s" : "", run->steps, run->seconds,
-               predicted, factor);
+    c_snprintf(
+        source, sizeof source,
+        "calibrated by %.300s: %d rank%s, %d steps with a median of %.6g s, predicted %.6g s: "
+        "rates x %.6g",
+        s->calibrate, run->ranks, run->ranks > 1 ? "s" : "", run->steps, run->seconds, predicted,
+        factor);
     fprintf(s->csv ? stderr : stdout, "%s\n", source);
     hardware_scale(machine, factor);
     return s->out ? write_scaled(s, factor, source) : TRINE_OK;

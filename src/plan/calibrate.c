@@ -164,7 +164,7 @@ trine_status calibrate_factor(const calibrate_run *run, const hardware *machine,
     *predicted = f.step;
     *factor = f.step / run->seconds;
     forecast_destroy(&f);
-    CHECK(*factor < CALIBRATE_MOST && *factor > 1.0 / CALIBRATE_MOST, TRINE_EDATA,
+    CHECK(*factor<CALIBRATE_MOST && * factor> 1.0 / CALIBRATE_MOST, TRINE_EDATA,
           "%s: steps of %.4g s where this machine would take %.4g s: a run of another machine",
           path, run->seconds, *predicted);
     return TRINE_OK;

@@ -234,7 +234,8 @@ const char *row_fill(const csv *c, int row, int column, const row_plan *of, cons
     for (int n = 0; n < FIELDS; n++) {
         int dimension = fields[n].dimension;
         if (column_of(c, n) != column || dimension == SEARCH_DIMENSIONS) continue;
-        c_snprintf(text, ROW_TEXT, "%d", dimension == ROW_DP ? search_dp(&of->space, l) : v[dimension]);
+        c_snprintf(text, ROW_TEXT, "%d",
+                   dimension == ROW_DP ? search_dp(&of->space, l) : v[dimension]);
         return text;
     }
     return NULL;

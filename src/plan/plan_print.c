@@ -59,8 +59,8 @@ static void print_layout(const search_space *s, const search_layout *l, int plac
     double tokens = (double)s->base.global_batch_size * m->seq_length, rate = tokens / l->step,
            used = gpt_flops_per_token(m) * rate / s->ranks / hardware_peak(h, is_half(s));
     c_fprintf(out, "%2d  %9.*f s%s  %10.0f tokens/s%s  MFU %4.1f%%  %6.2f GiB  ", place,
-              l->step < 1 ? 6 : 4, l->step, range_text(h, l->step, false, range[0]), rate, range_text(h, rate, true, range[1]),
-              100 * used, (double)l->bytes / GIB);
+              l->step < 1 ? 6 : 4, l->step, range_text(h, l->step, false, range[0]), rate,
+              range_text(h, rate, true, range[1]), 100 * used, (double)l->bytes / GIB);
     search_print_options(s, l, out);
     fputs("\n    ", out);
     for (int k = 0; k < FORECAST_PARTS; k++)
@@ -85,8 +85,7 @@ void plan_print_duration(const search_space *s, const search_layout *l, double t
            steps = ceil(tokens / step), days = steps * l->step / 86400,
            hours = days * 24 * s->ranks;
     c_fprintf(out, "%.4g tokens: %.0f steps, %.2f days%s, %.0f rank-hours%s\n", tokens, steps, days,
-              range_text(h, days, false, range[0]), hours,
-              range_text(h, hours, false, range[1]));
+              range_text(h, days, false, range[0]), hours, range_text(h, hours, false, range[1]));
 }
 
 /* ---- The usual others -------------------------------------------------------------------------- */
@@ -160,7 +159,8 @@ static void print_option(void *context, const option *row, const char *value) {
 
 /* Of the heaviest rank, without what libraries take beside the plan. */
 static double plan_mib(const search_space *s, const search_layout *l) {
-    trine_layout layout = {.dp = search_dp(s, l), .tp = l->value[SEARCH_TP], .pp = l->value[SEARCH_PP]};
+    trine_layout layout = {
+        .dp = search_dp(s, l), .tp = l->value[SEARCH_TP], .pp = l->value[SEARCH_PP]};
     bool gpu = !strcmp(s->base.parallel.device, "cuda");
     return (double)(l->bytes - (gpu ? CUDA_RESERVE + outside_plan_libraries(layout) : 0)) / MIB;
 }

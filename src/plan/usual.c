@@ -165,10 +165,10 @@ static trine_status add_change(usual *w, const char *name, search_dimension d, i
 }
 
 static trine_status add_changes(usual *w) {
-    static const char *const recomputed[] = {
-        [TRINE_RECOMPUTE_NONE] = "without recomputation",
-        [TRINE_RECOMPUTE_SELECTIVE] = "with selective recomputation",
-        [TRINE_RECOMPUTE_FULL] = "with full recomputation"};
+    static const char *const recomputed[] = {[TRINE_RECOMPUTE_NONE] = "without recomputation",
+                                             [TRINE_RECOMPUTE_SELECTIVE] =
+                                                 "with selective recomputation",
+                                             [TRINE_RECOMPUTE_FULL] = "with full recomputation"};
     const int *v = w->best->value;
     for (int n = 0; n < TRINE_RECOMPUTES; n++)
         TRY(add_change(w, recomputed[n], SEARCH_RECOMPUTE, n));

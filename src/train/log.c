@@ -148,8 +148,7 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
-              (l->has_run || add_run(o, l->trainer)) &&
-              add_count(o, "peak_bytes", m->peak_bytes) &&
+              (l->has_run || add_run(o, l->trainer)) && add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
               add_count(o, "skips", (uint64_t)m->skips);
     int64_t lost = l->file.lost;

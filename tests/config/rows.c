@@ -235,7 +235,8 @@ static void given_values_come_back(void **state) {
         if (row->kind == OPTION_KIND_HEADING || row->kind == OPTION_KIND_BLEND || file) continue;
         change(&o, row);
         given_options(&o, &base, visit, &seen);
-        if (seen.count != 1 || seen.row != row) fail_msg("--%s: given %d times", row->name, seen.count);
+        if (seen.count != 1 || seen.row != row)
+            fail_msg("--%s: given %d times", row->name, seen.count);
         if (row->kind == OPTION_KIND_DOUBLE && !options_allows(row, 0.1 + 0.2)) continue;
         assert_true(options_take(&again, row, seen.value));
         assert_string_equal(given_text(&again, row, text[0]), given_text(&o, row, text[1]));

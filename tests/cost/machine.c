@@ -84,11 +84,15 @@ static void a_file_says_how_well_it_predicts(void **state) {
     NEAR(2 / most - 1, -0.05, 1e-12);
     REFUSED(parse(NULL, "", ", \"checked\": " CHECKED ", \"checked\": " CHECKED, &h), TRINE_EDATA,
             "\"checked\" is there twice");
-    REFUSED(parse(NULL, "", ", \"checked\": {\"mean\": 0.02, \"worst\": 0.01, \"rows\": 8, "
-                            "\"source\": \"s\"}", &h),
+    REFUSED(parse(NULL, "",
+                  ", \"checked\": {\"mean\": 0.02, \"worst\": 0.01, \"rows\": 8, "
+                  "\"source\": \"s\"}",
+                  &h),
             TRINE_EDATA, "checked: mean is 0.02 (valid: 0 to 0.01)");
-    REFUSED(parse(NULL, "", ", \"checked\": {\"mean\": 0, \"worst\": 1, \"rows\": 8, "
-                            "\"source\": \"s\"}", &h),
+    REFUSED(parse(NULL, "",
+                  ", \"checked\": {\"mean\": 0, \"worst\": 1, \"rows\": 8, "
+                  "\"source\": \"s\"}",
+                  &h),
             TRINE_EDATA, "checked: worst is 1 (valid: 0 to 0.99)");
     REFUSED(parse(NULL, "", ", \"checked\": {\"mean\": 0, \"worst\": 0, \"rows\": 8}", &h),
             TRINE_EDATA, "checked has no source");

@@ -116,7 +116,7 @@ job 0 --data-path "$data" --tp 1 --micro-batch-size 2 --train-iters 9 --log "$lo
 one() { "$BUILD/trine-plan" --hardware "$1" --ranks 1 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 256 \
     --micro-batch-size 2 --global-batch-size 2 --dp 1 --tp 1 --pp 1 --zero 0 --recompute-granularity none --device cpu "$2" "$3"; }
 step_of() { awk '$1 == 1 && $3 == "s" { print $2 }' "$1"; }
-sed 's/"launch_time": {"value": 3e-6/"launch_time": {"value": 3e-3/' "$dir/unchecked.json" >"$dir/h.json"
+sed 's/"launch_time": {"value": 3e-6/"launch_time": {"value": 3e-3/' hardware/h100.json >"$dir/h.json"
 one "$dir/h.json" --schedule 1f1b >"$dir/once" 2>&1
 twice=$(awk -v x="$(step_of "$dir/once")" 'BEGIN { print 2 * x }')
 sed -e "s/\"seconds\":[^,]*/\"seconds\":$twice/" -e '1,2s/"seconds":[^,]*/"seconds":9/' -e '7s/"seconds":[^,]*/"seconds":70/' "$log" >"$dir/half"

@@ -308,9 +308,12 @@ static void a_profile_that_does_not_fit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        CASE(a_gap_and_whole_lines),         CASE(a_run_goes_on_behind_a_gap),
-        CASE(validations_are_found),         CASE(a_pipe_whose_reader_goes),
-        CASE(log_and_profile_are_two_files), CASE(a_profile_that_does_not_fit),
+        CASE(a_gap_and_whole_lines),
+        CASE(a_run_goes_on_behind_a_gap),
+        CASE(validations_are_found),
+        CASE(a_pipe_whose_reader_goes),
+        CASE(log_and_profile_are_two_files),
+        CASE(a_profile_that_does_not_fit),
         CASE(a_line_says_how_the_run_was_started),
     };
     return HARNESS_RUN(argc, argv, tests);
