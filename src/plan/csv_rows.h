@@ -47,8 +47,9 @@ typedef struct {
 /* Whether the row measures the time of a step: it has no column "metric", or this says so. Pure. */
 bool row_is_step(const csv *c, int row);
 /* A row as a search space, in which what it does not leave empty is fixed: device cuda, 16 bits, and for an
- * implementation that is not Trine's chunks of equally many layers, whatever embedding and head cost, and its dropout.
- * Without heads they are 128 wide. out->space.even points into *out. Errors: TRINE_EDATA with line, column and value,
+ * implementation that is not Trine's chunks of equally many layers, whatever embedding and head cost, and its
+ * dropout. Without heads they are 128 wide. A row with fewer kv_heads than heads is of the family llama, unless a
+ * column "family" says which. out->space.even points into *out. Errors: TRINE_EDATA with line, column and value,
  * also if the number of ranks does not follow. Pure. */
 trine_status row_read(const csv *c, int row, const char *path, const row_defaults *d, const forecast_rules *rules,
                       row_plan *out);

@@ -1,6 +1,7 @@
-/* The layouts that one would try first, beside the one that the search found: each is tried, whether it fits or not, so
- * that an answer says what they lose. A layout of the first kind has the micro-batch and the recomputation of the best
- * one; if it does not fit so, a micro-batch of 1 with full recomputation. */
+/* The layouts that one would try first, beside the one that the search found: each is tried, whether it fits or not,
+ * so that an answer says what they lose. Other layouts have the micro-batch and the recomputation of the best one, or
+ * if they do not fit so, a micro-batch of 1 with full recomputation; and the best one is tried with one thing
+ * changed. */
 #ifndef TRINE_PLAN_USUAL_H
 #define TRINE_PLAN_USUAL_H
 
@@ -17,7 +18,8 @@ typedef struct {
 
 /* Tries them. Those that contradict what the search was given, and those that equal the best one or an earlier one,
  * are left out. Errors: TRINE_ENOMEM, TRINE_EPROGRAM. Not collective. */
-trine_status usual_layouts(const search_space *s, const search_layout *best, usual_layout out[USUAL_MOST], int *count);
+trine_status usual_layouts(const search_space *s, const search_layout *best, usual_layout out[USUAL_MOST],
+                           int *count);
 
 /* The part of the stage's time that grows most from one layout to another, and by how many seconds; NULL: none does.
  * Pure. */
