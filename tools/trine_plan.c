@@ -333,7 +333,6 @@ static trine_status read_space(int argc, char **argv, search_space *space, trine
     CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
     CHECK(space->base.global_batch_size, TRINE_EINVAL, "--global-batch-size is missing");
     if (!is_given(argc, argv, "device")) space->base.parallel.device = "cuda";
-    if (is_given(argc, argv, "dp")) space->dp = space->base.parallel.layout.dp;
     for (int d = 0; d < SEARCH_DIMENSIONS; d++)
         if (is_given(argc, argv, searched[d])) space->fixed |= 1u << d;
     return TRINE_OK;

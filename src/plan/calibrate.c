@@ -104,7 +104,7 @@ static trine_status read_lines(reader *r, const char *text, size_t bytes) {
         TRY(read_line(r, at, (size_t)(next - at)));
     }
     CHECK(r->run->options, TRINE_EDATA,
-          "%s: no line says how its run was started (\"run\", on the first step of each start); "
+          "%s: no line says how its run was started (\"run\", docs/formats.md); "
           "logs of version 0.1.0 do not",
           r->path);
     return TRINE_OK;
@@ -119,8 +119,8 @@ static trine_status take_median(reader *r) {
     int left = r->count - CALIBRATE_LEFT_OUT;
     double *s = r->seconds + CALIBRATE_LEFT_OUT;
     CHECK(left >= CALIBRATE_STEPS, TRINE_EDATA,
-          "%s: %d steps since its last start, of which the first %d are left out; at least %d are "
-          "needed",
+          "%s: %d steps from its last \"run\" on, of which the first %d are left out; at least %d "
+          "are needed",
           r->path, r->count, CALIBRATE_LEFT_OUT, CALIBRATE_LEFT_OUT + CALIBRATE_STEPS);
     qsort(s, (size_t)left, sizeof *s, by_size);
     r->run->steps = left;

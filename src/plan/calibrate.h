@@ -18,7 +18,8 @@ typedef struct {
     cJSON *options; /* owned: has the texts of config */
 } calibrate_run;
 
-/* Reads the steps behind the last start of a run; where that resumed, the steps of the runs before are not looked at.
+/* Reads the steps behind the last line that says how a run was started: a run that resumed another with other options
+ * has its own steps only.
  * Destroy with calibrate_run_end, on failure as well. Errors: TRINE_EDATA with path, line and value: no line says how
  * the run was started, an option is unknown, there are too few steps; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status calibrate_read(calibrate_run *run, const char *path);

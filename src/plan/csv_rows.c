@@ -146,7 +146,7 @@ static void set_config(const int f[FIELDS], const row_defaults *d, const impleme
     trine_parallel *p = &out->parallel;
     *out = trine_config_default();
     set_model(f, d, by, &out->model);
-    p->layout = (trine_layout){.dp = field_or(f[FIELD_dp], 1),
+    p->layout = (trine_layout){.dp = field_or(f[FIELD_dp], 0),
                                .tp = field_or(f[FIELD_tp], 1),
                                .pp = field_or(f[FIELD_pp], 1)};
     p->virtual_stages = field_or(f[FIELD_v], 1);
@@ -179,7 +179,6 @@ static trine_status read_ranks(const place *p, const int f[FIELDS], search_space
     const char *empty = tp < 0 ? "tp" : pp < 0 ? "pp" : dp < 0 ? "dp" : NULL;
     double all = (double)tp * pp * dp;
     s->ranks = gpus;
-    s->dp = field_or(dp, 0);
     CHECK(gpus > 0 || !empty, TRINE_EDATA,
           "%s, line %d: gpus is %s and %s is empty: the number of ranks does not follow", p->path,
           line, gpus == MISSING ? "missing" : "empty", empty);

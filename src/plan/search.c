@@ -102,7 +102,6 @@ static const char *split_evenly(char text[SEARCH_EVEN], int layers, int chunks) 
 trine_config search_config(const search_space *s, const search_layout *l) {
     trine_config c = s->base;
     for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, (search_dimension)d, l->value[d]);
-    c.parallel.layout.dp = 0;
     if (s->even && chunks_of(l) > 1)
         c.parallel.pp_split = split_evenly(s->even, c.model.num_layers, chunks_of(l));
     return c;
@@ -113,7 +112,7 @@ static bool is_double(const search_space *s, const search_layout *l) {
     const int *v = l->value;
     bool searched = !(s->fixed >> SEARCH_SCHEDULE & 1);
     int dp = search_dp(s, l);
-    if (!dp || (s->dp && dp != s->dp)) return true;
+    if (!dp) return true;
     if (s->even && s->base.model.num_layers % chunks_of(l)) return true;
     if (dp == 1 && v[SEARCH_ZERO] > 0 && !(s->fixed >> SEARCH_ZERO & 1)) return true;
     if (v[SEARCH_TP] == 1 && v[SEARCH_SEQUENCE] && !(s->fixed >> SEARCH_SEQUENCE & 1)) return true;

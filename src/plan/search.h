@@ -31,10 +31,9 @@ typedef enum {
 } search_dimension;
 
 typedef struct {
-    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed */
+    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed; dp, 0: any */
     int ranks;
     unsigned fixed;    /* a set of 1 << search_dimension: not searched */
-    int dp;            /* 0: what tp and pp leave */
     forecast_rules rules;
     char *even;        /* (SEARCH_EVEN) room for pp_split: chunks of equally many layers; NULL: as base has them */
 } search_space;

@@ -31,7 +31,7 @@ static bool is_free(const search_space *s, const search_layout *l) {
     const search_layout given = search_base(s);
     for (int d = 0; d < SEARCH_DIMENSIONS; d++)
         if (s->fixed >> d & 1 && l->value[d] != given.value[d]) return false;
-    return !s->dp || search_dp(s, l) == s->dp;
+    return !s->base.parallel.layout.dp || search_dp(s, l) == s->base.parallel.layout.dp;
 }
 
 /* Whether two layouts are the same run: what has no effect is not compared. */

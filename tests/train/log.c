@@ -160,16 +160,46 @@ static bool has_option(const cJSON *run, const char *text) {
     return false;
 }
 
-/* On the first line that can be written, not on others, and without what is this rank's own. */
+static trine_trainer *resume(const trine_checkpoint *c, int threads, int buffers) {
+    trine_config config = training_config();
+    config.model.num_layers = 1;
+    config.data.val_data_path = config.data.data_path;
+    config.parallel.threads = threads;
+    config.parallel.gather_buffers = buffers;
+    trine_trainer *t;
+    OK(trine_trainer_create(&t, harness_world, &config));
+    OK(trine_trainer_load(t, c, NULL, NULL));
+    return t;
+}
+
+/* Whether a run that goes on from step 3 says how it was started. */
+static bool tells_again(const trine_checkpoint *c, int threads, int buffers) {
+    trine_trainer *t = resume(c, threads, buffers);
+    trine_log *log = open_log(t, path);
+    steps(t, log, 1);
+    assert_string_equal(lines_of(path), "2 3 4 ");
+    cJSON *run = run_of(path, 3);
+    cJSON_Delete(run);
+    trine_log_destroy(&log);
+    trine_trainer_destroy(&t);
+    return run != NULL;
+}
+
+/* On the first line that can be written, not on others, and without what is this rank's own; and where it goes on, if
+ * something else has changed. */
 static void a_line_says_how_the_run_was_started(void **state) {
     (void)state;
+    char saves[64];
     uint64_t ranks = 0, nodes = 0;
+    snprintf(saves, sizeof saves, "%s/run", base);
+    trine_checkpoint c = {.save = saves, .load = "auto"};
     trine_trainer *t = create();
     trine_log *log = open_log(t, path);
     limit(20);
     steps(t, log, 1);
     limit(RLIM_INFINITY);
     steps(t, log, 2);
+    OK(trine_trainer_save(t, &c, NULL));
     assert_string_equal(lines_of(path), "2 3 ");
     cJSON *run = run_of(path, 1);
     assert_non_null(run);
@@ -184,6 +214,8 @@ static void a_line_says_how_the_run_was_started(void **state) {
     cJSON_Delete(run);
     trine_log_destroy(&log);
     trine_trainer_destroy(&t);
+    assert_false(tells_again(&c, 1, 2));
+    assert_true(tells_again(&c, 1, 3));
 }
 
 /* The state that the resumed run needs from its last step. */

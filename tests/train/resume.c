@@ -130,7 +130,6 @@ static char *contents(const char *dir, const char *name, size_t *bytes) {
     char *data = malloc(*bytes + 1);
     assert_non_null(data);
     assert_int_equal(fread(data, 1, *bytes, in), *bytes);
-    data[*bytes] = '\0';
     fclose(in);
     return data;
 }
@@ -417,16 +416,6 @@ static void log_steps(trine_trainer *t, const char *path, int from, int to) {
     fclose(nowhere);
 }
 
-/* Removes what the first line of each start has in addition: how the run was started. Returns the bytes that are
- * left. */
-static size_t without_starts(char *text) {
-    for (char *at; (at = strstr(text, ",\"run\":{"));) {
-        char *end = strchr(at, '}') + 1;
-        memmove(at, end, strlen(end) + 1);
-    }
-    return strlen(text);
-}
-
 /* Steps that a lost run made after its last checkpoint are in the log once. */
 static void the_log_goes_on(void **state) {
     (void)state;
@@ -456,8 +445,6 @@ static void the_log_goes_on(void **state) {
     trine_trainer_destroy(&t);
     if (is_root()) {
         char *want = contents(base, "log", &want_bytes), *got = contents(base, "lost", &got_bytes);
-        want_bytes = without_starts(want);
-        got_bytes = without_starts(got);
         assert_int_equal(want_bytes, got_bytes);
         assert_memory_equal(want, got, want_bytes);
         free(want);
