@@ -7,6 +7,8 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "base/json.h"
+#include "comm/api/comm.h"
+#include "config/given.h"
 #include "train/log_file.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
@@ -17,6 +19,7 @@ struct trine_log {
     trine_trainer *trainer;
     bool writes; /* world rank 0 */
     bool terminal, bar_shown;
+    bool has_run; /* a line of the file says how this run was started */
     FILE *out;
     log_file file;
     double peak_flops; /* of one rank; 0: unknown */
@@ -67,6 +70,7 @@ void trine_log_destroy(trine_log **log) {
     clear_bar(l);
     if (l->trainer->log == l->file.out) l->trainer->log = NULL;
     output_close(&l->file.out);
+    cJSON_free(l->file.run);
     free(l);
     *log = NULL;
 }
@@ -110,16 +114,61 @@ trine_status trine_log_check(const trine_log *l) {
     return status_user(log_file_check(&l->file));
 }
 
+static void add_option(void *context, const option *row, const char *value) {
+    cJSON **list = context;
+    if (row->role < OPTION_JOINT) return; /* each rank has its own, as a path */
+    size_t size = strlen(row->name) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (text) snprintf(text, size, "%s=%s", row->name, value);
+    cJSON *item = text ? cJSON_CreateString(text) : NULL;
+    free(text);
+    if (*list && item && cJSON_AddItemToArray(*list, item)) return;
+    cJSON_Delete(item);
+    cJSON_Delete(*list);
+    *list = NULL;
+}
+
+/* What a prediction of the step starts from: ranks, nodes, and the options that are not at their defaults. NULL: no
+ * memory. */
+static cJSON *make_run(const trine_trainer *t) {
+    const trine_config none = trine_config_default();
+    const options given = config_options(&t->config, NULL, NULL),
+                  base = config_options(&none, NULL, NULL);
+    cJSON *run = cJSON_CreateObject(), *list = cJSON_CreateArray();
+    given_options(&given, &base, add_option, &list);
+    if (run && list && add_count(run, "ranks", (uint64_t)trine_world_size(t->world)) &&
+        add_count(run, "nodes", (uint64_t)mesh_node_count(t->mesh)) &&
+        cJSON_AddItemToObject(run, "options", list))
+        return run;
+    cJSON_Delete(list);
+    cJSON_Delete(run);
+    return NULL;
+}
+
+/* Adds it to the first line of a run that is not started as the one that it continues. */
+static bool add_run(trine_log *l, cJSON *line) {
+    cJSON *run = l->has_run ? NULL : make_run(l->trainer);
+    char *text = run ? json_print(run, false) : NULL;
+    bool told = l->has_run || (text && l->file.run && !strcmp(text, l->file.run));
+    cJSON_free(text);
+    if (!told && text && cJSON_AddItemToObject(line, "run", run)) return true;
+    cJSON_Delete(run);
+    return told;
+}
+
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
-              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
+              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) && add_run(l, o) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
               add_count(o, "skips", (uint64_t)m->skips);
-    return write_line(l, m->step, o, ok);
+    int64_t lost = l->file.lost;
+    TRY(write_line(l, m->step, o, ok));
+    l->has_run |= l->file.lost == lost;
+    return TRINE_OK;
 }
 
 /* ---- The terminal ---- */
