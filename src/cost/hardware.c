@@ -14,9 +14,15 @@ static const struct {
     const char *name;
     size_t offset;
     double least, most;
+    bool optional;
+    double absent;
 } rows[] = {
-#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most},
+#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most, false, 0},
     HARDWARE_LIST(ROW)
+#undef ROW
+#define ROW(name, least, most, absent, meaning)                                                    \
+    {#name, offsetof(hardware, name), least, most, true, absent},
+    HARDWARE_MORE_LIST(ROW)
 #undef ROW
 };
 #define ROWS (sizeof rows / sizeof *rows)
@@ -25,7 +31,7 @@ static const struct {
 
 static trine_status check_known(const cJSON *root, const char *path) {
     for (const cJSON *item = root->child; item; item = item->next) {
-        bool known = !strcmp(item->string, "about");
+        bool known = !strcmp(item->string, "about") || !strcmp(item->string, "measured");
         for (size_t n = 0; n < ROWS && !known; n++) known = !strcmp(item->string, rows[n].name);
         CHECK(known, TRINE_EDATA, "%s: unknown member \"%s\"", path, item->string);
     }
@@ -47,6 +53,9 @@ static trine_status check_source(const cJSON *item, const char *name, const char
 
 static trine_status read_row(hardware *h, const cJSON *root, size_t n, const char *path) {
     const cJSON *item = json_member(root, rows[n].name), *value = json_member(item, "value");
+    double *to = (double *)((char *)h + rows[n].offset);
+    *to = rows[n].absent;
+    if (rows[n].optional && !cJSON_HasObjectItem(root, rows[n].name)) return TRINE_OK;
     CHECK(item, TRINE_EDATA, "%s: \"%s\" is missing, or there twice", path, rows[n].name);
     CHECK(cJSON_IsNumber(value), TRINE_EDATA, "%s: %s has no number \"value\"", path, rows[n].name);
     CHECK(value->valuedouble >= rows[n].least && value->valuedouble <= rows[n].most, TRINE_EDATA,
@@ -56,16 +65,81 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
         CHECK(!strcmp(part->string, "value") || !strcmp(part->string, "how") ||
                   !strcmp(part->string, "source"),
               TRINE_EDATA, "%s: %s: unknown member \"%s\"", path, rows[n].name, part->string);
-    *(double *)((char *)h + rows[n].offset) = value->valuedouble;
+    *to = value->valuedouble;
     return check_source(item, rows[n].name, path);
+}
+
+/* ---- Points ---------------------------------------------------------------------------------- */
+
+static const char *const types[] = {
+#define TYPE_TEXT(name, text, bytes) [name] = text,
+    TRINE_DTYPE_LIST(TYPE_TEXT)
+#undef TYPE_TEXT
+};
+
+static bool read_type(const cJSON *item, trine_dtype *type) {
+    const char *text = json_text(item);
+    for (size_t n = 0; text && n < sizeof types / sizeof *types; n++)
+        if (!strcmp(text, types[n])) return *type = (trine_dtype)n, true;
+    return false;
+}
+
+static bool read_sizes(const cJSON *item, double size[MEASURED_SIZES]) {
+    int count = cJSON_GetArraySize(item);
+    for (int k = 0; k < MEASURED_SIZES; k++) {
+        const cJSON *one = cJSON_GetArrayItem(item, k);
+        size[k] = one ? one->valuedouble : 1;
+        if (one && !(cJSON_IsNumber(one) && size[k] >= 1 && size[k] <= 1e15)) return false;
+    }
+    return count >= 1 && count <= MEASURED_SIZES;
+}
+
+/* ["linear_forward", "f32", ranks, [rows, columns, depth], seconds] */
+static trine_status read_point(hardware *h, const cJSON *item, int n, const char *path) {
+    const cJSON *at[5];
+    uint64_t ranks = 0;
+    measured_point p = {0};
+    for (int k = 0; k < 5; k++) at[k] = cJSON_GetArrayItem(item, k);
+    const char *name = json_text(at[0]);
+    p.what = name ? measured_find(name) : -1;
+    CHECK(p.what >= 0, TRINE_EDATA, "%s: measured: point %d: unknown operator \"%s\"", path, n,
+          name ? name : "");
+    bool ok = cJSON_GetArraySize(item) == 5 && read_type(at[1], &p.type) &&
+              json_integer(at[2], &ranks) && ranks >= 1 && ranks <= 1 << 20 &&
+              read_sizes(at[3], p.size) && cJSON_IsNumber(at[4]) && at[4]->valuedouble > 0 &&
+              at[4]->valuedouble <= 1e6;
+    CHECK(ok, TRINE_EDATA,
+          "%s: measured: point %d (%s) is not [name, type, ranks, [sizes from 1 on], seconds above "
+          "0]",
+          path, n, name);
+    p.ranks = (int)ranks;
+    p.seconds = at[4]->valuedouble;
+    CHECK(measured_add(&h->measured, &p), TRINE_EDATA, "%s: measured: more than %d points", path,
+          MEASURED_POINTS);
+    return TRINE_OK;
+}
+
+static trine_status read_points(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *item = json_member(root, "measured"), *points = json_member(item, "points"), *one;
+    int n = 0;
+    if (!cJSON_HasObjectItem(root, "measured")) return TRINE_OK;
+    CHECK(cJSON_IsArray(points), TRINE_EDATA, "%s: measured has no list \"points\"", path);
+    for (const cJSON *part = item->child; part; part = part->next)
+        CHECK(!strcmp(part->string, "points") || !strcmp(part->string, "how") ||
+                  !strcmp(part->string, "source"),
+              TRINE_EDATA, "%s: measured: unknown member \"%s\"", path, part->string);
+    TRY(check_source(item, "measured", path));
+    cJSON_ArrayForEach(one, points) TRY(read_point(h, one, n++, path));
+    return TRINE_OK;
 }
 
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path) {
     cJSON *root;
-    *out = (hardware){0};
+    memset(out, 0, sizeof *out);
     TRY(json_read(&root, text, bytes, path));
     trine_status status = check_known(root, path);
     for (size_t n = 0; n < ROWS && status == TRINE_OK; n++) status = read_row(out, root, n, path);
+    if (status == TRINE_OK) status = read_points(out, root, path);
     cJSON_Delete(root);
     return status;
 }

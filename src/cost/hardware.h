@@ -4,11 +4,19 @@
  *     "memory_rate": {"value": 2039e9, "how": "stated", "source": "NVIDIA A100 datasheet"}
  *
  * with how the number is known: stated by a maker or in a paper, measured, or fitted to measured steps (and then
- * which). A file says in "about" which machine it is. */
+ * which). A file says in "about" which machine it is.
+ *
+ * Where such numbers do not say how long an operator takes, as on processors with caches, a file has also
+ *
+ *     "measured": {"how": "measured", "source": "trine-doctor on ...", "points": [
+ *         ["linear_forward", "f32", 2, [512, 768, 768], 0.00345], ...]}
+ *
+ * an operator or a collective, its type, ranks, sizes and seconds (cost/measured.h). It then takes the time between
+ * its points; what has none takes that of the numbers above. trine-doctor --write-hardware writes such a file. */
 #ifndef TRINE_COST_HARDWARE_H
 #define TRINE_COST_HARDWARE_H
 
-#include "trine.h"
+#include "cost/measured.h"
 
 /* X(member, least, most, meaning). An efficiency is the part of a rate that is reached. */
 #define HARDWARE_LIST(X)                                                                                             \
@@ -34,13 +42,22 @@
     X(network_latency, 0, 1, "seconds of a step of a ring between nodes, and of a message")                          \
     X(message_efficiency, 0.001, 1, "of the network, for a message")
 
+/* X(member, least, most, default, meaning): what a file may leave out. */
+#define HARDWARE_MORE_LIST(X)                                                                                        \
+    X(cores, 0, 65536, 0, "cores of a node, which its ranks share; 0: a rank has a processor of its own")            \
+    X(host_moves, 0, 1, 0, "1: the ranks' processors move data, so that nothing moves beside computation")
+
 typedef struct {
 #define HARDWARE_MEMBER(name, least, most, meaning) double name;
     HARDWARE_LIST(HARDWARE_MEMBER)
 #undef HARDWARE_MEMBER
+#define HARDWARE_MEMBER(name, least, most, absent, meaning) double name;
+    HARDWARE_MORE_LIST(HARDWARE_MEMBER)
+#undef HARDWARE_MEMBER
+    measured_points measured;
 } hardware;
 
-#define HARDWARE_BYTES 65536 /* of a file, at most */
+#define HARDWARE_BYTES (1 << 20) /* of a file, at most */
 #define HARDWARE_PATH  4096
 
 /* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one

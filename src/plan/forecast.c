@@ -121,7 +121,8 @@ static double message_time(const pricing *w, double bytes) {
     bool shared = gpt_splits_rows(&w->shape); /* each tp rank has its own rows */
     if (!cost_has(m, COST_MESSAGES)) return 0;
     if (!w->rules.by->scatters || tp == 1 || shared) return op_message(m, pp, bytes);
-    return op_message(m, pp, bytes / tp) + op_collective(m, w->rules.tp, bytes / tp * (tp - 1), 1);
+    return op_message(m, pp, bytes / tp) +
+           op_collective(m, w->rules.tp, TRINE_TALLY_ALL_GATHER, bytes / tp * (tp - 1));
 }
 
 static double collective_time(const pricing *w, const instr *i, double bytes) {
@@ -131,9 +132,12 @@ static double collective_time(const pricing *w, const instr *i, double bytes) {
                                            : TRINE_AXIS_DP;
     group_place at = place_along(&w->r->config, w->r->ranks, axis);
     bool all_reduce = i->kind != GATHER && spec_zero(&w->r->spec)->grads != SHARD;
+    trine_tally_kind kind = all_reduce            ? TRINE_TALLY_ALL_REDUCE
+                            : i->kind == GATHER ? TRINE_TALLY_ALL_GATHER
+                                                : TRINE_TALLY_REDUCE_SCATTER;
     if (!cost_has(m, COST_DP)) return 0;
     if (i->kind == TIE) at.stride *= at.size - 1, at.size = 2;
-    return op_collective(m, at, bytes, all_reduce ? 2 : 1);
+    return op_collective(m, at, kind, bytes);
 }
 
 static double communication_time(const void *context, const program *p, const instr *i) {
@@ -180,7 +184,8 @@ static trine_status simulate(pricing *w, forecast *f) {
     const implementation *by = w->rules.by;
     int stages = w->programs->spec->stages;
     bool late = stages > 1 ? by->late : by->late_alone;
-    pp_durations durations = {communication_time, by->blocks, late};
+    bool occupies = w->rules.machine.h->host_moves > 0;
+    pp_durations durations = {communication_time, by->blocks, late, occupies};
     pp_times t;
     TRY(pp_simulate(w->programs, stage_time, &durations, w, &t));
     f->step = t.step;
@@ -209,7 +214,8 @@ static trine_status forecast_programs(const rehearsal *r, const forecast_rules *
                                       const program *programs, forecast *f) {
     pricing w = {.r = r,
                  .programs = programs,
-                 .rules = {.machine = {rules->machine, rules->without},
+                 .rules = {.machine = {rules->machine, rules->without, r->ranks,
+                                       r->config.parallel.threads},
                            .by = rules->by,
                            .tp = place_along(&r->config, r->ranks, TRINE_AXIS_TP),
                            .recompute = r->config.parallel.recompute,
