@@ -77,6 +77,10 @@ static const char *const types[] = {
 #undef TYPE_TEXT
 };
 
+const char *hardware_type(trine_dtype type) {
+    return types[type];
+}
+
 static bool read_type(const cJSON *item, trine_dtype *type) {
     const char *text = json_text(item);
     for (size_t n = 0; text && n < sizeof types / sizeof *types; n++)

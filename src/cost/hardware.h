@@ -63,6 +63,26 @@ typedef struct {
 /* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one
  * that is unknown, missing or out of range, or that says not how it is known, or from where. Pure. */
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path);
+/* How a number is known: "stated", "measured" or "fitted"; and from where. */
+typedef struct {
+    const char *how, *source;
+} hardware_source;
+
+/* The members of both lists, in their order. */
+enum {
+#define HARDWARE_INDEX(name, ...) HARDWARE_##name,
+    HARDWARE_LIST(HARDWARE_INDEX) HARDWARE_MORE_LIST(HARDWARE_INDEX)
+#undef HARDWARE_INDEX
+    HARDWARE_MEMBERS
+};
+
+/* Writes a file that hardware_parse reads, numbers rounded; points: the source of h->measured. A failed write is the
+ * stream's. Errors: TRINE_ENOMEM. Not collective. */
+trine_status hardware_print(const hardware *h, const char *about, const hardware_source sources[HARDWARE_MEMBERS],
+                            const hardware_source *points, FILE *out);
+/* "f32". Pure. */
+const char *hardware_type(trine_dtype type);
+
 /* Reads hardware NAME: a path if it has a '/' or ends in .json, else NAME.json in share/trine/hardware or hardware
  * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL
  * with the names that there are; those of reading and of hardware_parse. Not collective. */

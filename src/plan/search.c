@@ -78,7 +78,6 @@ static void list_values(const search_space *s, values v[SEARCH_DIMENSIONS]) {
 trine_config search_config(const search_space *s, const search_layout *l) {
     trine_config c = s->base;
     for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, (search_dimension)d, l->value[d]);
-    c.parallel.layout.dp = 0;
     return c;
 }
 

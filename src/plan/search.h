@@ -31,7 +31,7 @@ typedef enum {
 } search_dimension;
 
 typedef struct {
-    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed */
+    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed; dp, 0: any */
     int ranks;
     unsigned fixed;    /* a set of 1 << search_dimension: not searched */
     forecast_rules rules;
