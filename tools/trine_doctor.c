@@ -22,7 +22,7 @@ typedef struct {
     const char *device, *library, *json, *hardware;
     double seconds, timeout, windows, memory;
     int ranks_per_node, runs;
-    bool verbose, help;
+    bool quick, verbose, help;
 } settings;
 
 static const option rows[] = {
@@ -49,8 +49,11 @@ static const option rows[] = {
                    "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
                    "operators by their sizes, and with two ranks or more collectives and messages; "
                    "takes minutes")},
-    {OPTION_INT("runs", settings, runs, "N", 1, 100, 7,
+    {OPTION_INT("runs", settings, runs, "N", 1, 100, 5,
                 "--write-hardware: runs of each model, of which medians are taken")},
+    {OPTION_FLAG("quick", settings, quick,
+                 "--write-hardware: only small shapes: a file of the right form, whose times mean "
+                 "little")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -75,7 +78,8 @@ static trine_status settle(const settings *s, doctor_options *o, bool writes) {
                           .memory = (uint64_t)(s->memory * (double)MIB),
                           .verbose = s->verbose,
                           .hardware = s->hardware,
-                          .runs = s->runs};
+                          .runs = s->runs,
+                          .quick = s->quick};
     TRY(device_find(&o->kind, s->device));
     CHECK(!s->hardware || o->kind == DEVICE_CPU, TRINE_EUNSUPPORTED,
           "--write-hardware with --device %s: only --device cpu is measured", s->device);

@@ -113,6 +113,8 @@ double measured_seconds(const measured_points *m, const measured_point *p, int w
     find_ranks(m, p, without, &below, &above);
     if (!below) return -1;
     double log = log_seconds(m, p, without, below);
+    bool collects = p->what >= COUNTED;
+    if (above == below && p->ranks > below && !collects) return exp2(log) * p->ranks / below;
     if (above == below) return exp2(log);
     double share = log2((double)p->ranks / below) / log2((double)above / below);
     return exp2(log + share * (log_seconds(m, p, without, above) - log));

@@ -31,6 +31,8 @@ static const struct {
     {true, 2048, 1, 128, 64, 1024, 0},
 };
 
+#define QUICK (256 * 128) /* width times tokens of what `quick` measures */
+
 /* Qwen3's block has all operators of Llama's. */
 static gpt_shape shape_of(size_t n, trine_dtype type) {
     trine_model m = {.num_layers = 2,
@@ -115,6 +117,7 @@ static trine_status measure_share(bench *b, int ranks, trine_dtype type) {
     TRY(trine_world_agree(b->job->world, open_share(b, ranks, type, &d)));
     trine_status status = TRINE_OK;
     for (size_t n = 0; n < sizeof models / sizeof *models && status == TRINE_OK; n++) {
+        if (b->job->quick && models[n].C * models[n].T > QUICK) continue;
         gpt_shape s = shape_of(n, type);
         status = measure_model(&m, d, &s, b->job->runs, b->node);
     }
@@ -223,8 +226,9 @@ static trine_status print_file(const bench *b, FILE *out) {
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc)) strftime(day, sizeof day, "%Y-%m-%d", &utc);
-    c_snprintf(about, sizeof about, "%.100s, %d cores a node, %d ranks a node measured; oneDNN %.60s",
-               own->cpu, b->threads, b->size, own->dnnl);
+    c_snprintf(about, sizeof about,
+               "%.100s, %d cores a node, %d ranks a node measured; oneDNN %.60s%s", own->cpu,
+               b->threads, b->size, own->dnnl, b->job->quick ? "; --quick: small shapes only" : "");
     c_snprintf(source, sizeof source, "trine-doctor on %.100s, %d cores, %d ranks, %s", own->cpu,
                b->threads, b->size, day);
     set_sources(b, source, sources);

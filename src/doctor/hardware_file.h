@@ -20,6 +20,7 @@ typedef struct {
     int pair_count, threads; /* threads: this rank's */
     const char *path;        /* of the file */
     int runs;                /* of each model that is measured */
+    bool quick;              /* only the smallest models and messages, to see what such a file looks like */
 } hardware_job;
 
 /* Measures, writes the file on world rank 0, and prints there on `out` what was measured, what not, and how well the

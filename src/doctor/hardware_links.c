@@ -7,7 +7,7 @@
 #include "comm/api/comm.h"
 #include "doctor/judge.h"
 
-enum { RUNS = 15, SHORTEST = 1 << 12, LONGEST = 1 << 26, STEP = 1 << 2 };
+enum { RUNS = 15, SHORTEST = 1 << 12, QUICK = 1 << 16, LONGEST = 1 << 26, STEP = 1 << 2 };
 
 static const trine_tally_kind kinds[] = {TRINE_TALLY_ALL_REDUCE, TRINE_TALLY_ALL_GATHER,
                                          TRINE_TALLY_REDUCE_SCATTER, TRINE_TALLY_SEND};
@@ -51,9 +51,9 @@ static trine_status measure_call(const links *l, trine_tally_kind kind, size_t c
     return TRINE_OK;
 }
 
-static trine_status measure_group(const links *l, measured_points *points) {
+static trine_status measure_group(const links *l, size_t longest, measured_points *points) {
     int size = trine_comm_size(l->comm);
-    for (size_t bytes = SHORTEST; bytes <= LONGEST; bytes *= STEP)
+    for (size_t bytes = SHORTEST; bytes <= longest; bytes *= STEP)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             size_t count = bytes / sizeof(float) / (size_t)size * (size_t)size;
             double seconds = 0,
@@ -82,7 +82,7 @@ static trine_status measure_size(measured_points *points, const hardware_job *jo
     if (status == TRINE_OK) status = trine_mesh_alloc(mesh, &to, LONGEST);
     if (status == TRINE_OK) {
         links l = {trine_mesh_group(mesh, TRINE_TP), from, to};
-        status = measure_group(&l, points);
+        status = measure_group(&l, job->quick ? QUICK : LONGEST, points);
         if (status != TRINE_OK) trine_abort(job->world);
     }
     trine_mesh_destroy(&mesh);

@@ -143,7 +143,8 @@ static trine_status write_hardware(examination *v, FILE *out) {
                               .pair_count = v->pair_count,
                               .threads = v->own.threads,
                               .path = v->options->hardware,
-                              .runs = v->options->runs};
+                              .runs = v->options->runs,
+                              .quick = v->options->quick};
     TRY(hardware_measure(&job, out));
     comm_doing(NULL);
     return TRINE_OK;
