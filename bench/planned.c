@@ -14,9 +14,11 @@
 #include "plan/report.h"
 #include "tokenfile.h"
 
-#define GPT   "--model gpt2 --vocab-size 50257 --seq-length 256 --global-batch-size 4 "
-#define SMOL  "--model smollm2-135m --seq-length 256 --global-batch-size 4 "
-#define LLAMA "--model llama3.2-1b --num-layers 3 --vocab-size 16384 --seq-length 256 --global-batch-size 4 --bf16 "
+#define GPT  "--model gpt2 --vocab-size 50257 --seq-length 256 --global-batch-size 4 "
+#define SMOL "--model smollm2-135m --seq-length 256 --global-batch-size 4 "
+#define LLAMA                                                                                      \
+    "--model llama3.2-1b --num-layers 3 --vocab-size 16384 --seq-length 256 --global-batch-size "  \
+    "4 --bf16 "
 
 static const struct {
     const char *name;
@@ -80,7 +82,8 @@ static trine_status read_options(const bench *b, const char *options, trine_conf
     char *words[ROW_WORDS] = {(char *)(uintptr_t) "planned"}, *rest = NULL;
     int count = 1;
     snprintf(text, sizeof text, "%s --data-path %s", options, b->text.path);
-    for (char *w = strtok_r(text, " ", &rest); w && count < ROW_WORDS; w = strtok_r(NULL, " ", &rest))
+    for (char *w = strtok_r(text, " ", &rest); w && count < ROW_WORDS;
+         w = strtok_r(NULL, " ", &rest))
         words[count++] = w;
     return trine_parse(count, words, config, &run);
 }
@@ -105,6 +108,7 @@ static trine_status predict(const bench *b, const char *options, int ranks, doub
     rehearsal r;
     forecast f;
     TRY(read_options(b, options, &config));
+    config.parallel.threads = b->k->threads / ranks > 1 ? b->k->threads / ranks : 1;
     trine_status status = rehearse(&r, &config, ranks, REHEARSE_PROGRAMS);
     if (status == TRINE_OK) status = plan_bytes(&r, bytes);
     if (status == TRINE_OK) status = forecast_step(&r, &rules, &f);

@@ -300,8 +300,8 @@ trine_status trine_run_agree(trine_world *world, const trine_run *run);
  * micro_batch_size, recompute and sequence_parallel, those that were given excepted (docs/planning.md); and
  * run->planned. Without, nothing changes. World rank 0 reads run->hardware and searches, and sends the others what it
  * has found, so that all have the same; before, configurations are compared as in trine_trainer_create. world NULL:
- * no job, run->ranks ranks. Errors: TRINE_EINVAL if no layout is valid or fits, for unknown hardware, or if a node has
- * more ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over:
+ * no job, run->ranks ranks. Errors: TRINE_EINVAL if no layout is valid or fits, for unknown hardware, or if a node
+ * has more ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over:
  * world. */
 trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run);
 /* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
@@ -389,8 +389,8 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
  * space again. Errors, on world rank 0: TRINE_EIO with the number of missing lines. Not collective. */
 trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
- * "peak_bytes", "loss_scale", "skips" (so far)}, after trine_trainer_plan also "planned_seconds", numbers with 17 significant digits, null for
- * numbers that are not finite; on `out` every `interval` steps and for each skipped step.
+ * "peak_bytes", "loss_scale", "skips" (so far)}, after trine_trainer_plan also "planned_seconds"; numbers with 17
+ * significant digits, null for numbers that are not finite. On `out` every `interval` steps and for skipped ones.
  * Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */

@@ -49,7 +49,7 @@ static const option rows[] = {
                    "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
                    "operators by their sizes, and with two ranks or more collectives and messages; "
                    "takes minutes")},
-    {OPTION_INT("runs", settings, runs, "N", 1, 100, 5,
+    {OPTION_INT("runs", settings, runs, "N", 1, 100, 3,
                 "--write-hardware: runs of each model, of which medians are taken")},
     {OPTION_FLAG("quick", settings, quick,
                  "--write-hardware: only small shapes: a file of the right form, whose times mean "

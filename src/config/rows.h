@@ -138,9 +138,9 @@ static const option rows[] = {
          "cuda: use TF32 for matrix products; faster, less accurate")},
     {OF_RUN, JOINT, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
          "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); of dp, tp, pp, "
-         "virtual stages, schedule, ZeRO, micro-batch, recomputation and sequence parallelism what is given is kept")},
+         "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
     {OF_RUN, OWN, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
-         "--plan: the machine, as in trine-plan: h100, ... or the path of a file, which trine-doctor --write-hardware "
+         "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
          "writes")},
     {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},

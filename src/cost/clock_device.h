@@ -13,7 +13,8 @@ typedef struct {
     struct device *inner; /* not owned */
 } clock_device;
 
-/* Sets up c->device around `inner`, which must outlive it. `c` must not be moved. Nothing to close. Not collective. */
+/* Sets up c->device around `inner`, which must outlive it. `c` must not be moved. There is nothing to close. Not
+ * collective. */
 void clock_device_init(clock_device *c, device *inner, count_trace *trace);
 
 #endif

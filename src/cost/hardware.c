@@ -22,7 +22,7 @@ static const struct {
 #undef ROW
 #define ROW(name, least, most, absent, meaning)                                                    \
     {#name, offsetof(hardware, name), least, most, true, absent},
-    HARDWARE_MORE_LIST(ROW)
+        HARDWARE_MORE_LIST(ROW)
 #undef ROW
 };
 #define ROWS (sizeof rows / sizeof *rows)

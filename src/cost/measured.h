@@ -7,8 +7,8 @@
  * Between points: a regression of the logarithm of seconds per work that is linear in the logarithms of the sizes, in
  * which near points weigh more (Cleveland, "Robust locally weighted regression", 1979, without the robust part); work
  * is the product of the sizes, of attention with the tokens twice. Outside of the points' sizes the rate is that at
- * the edge. Of numbers of ranks, which were measured separately, the two nearest are taken, linear in logarithms; more
- * ranks than were measured divide the same cores. */
+ * the edge. Of numbers of ranks, which were measured separately, the two nearest are taken, linear in logarithms;
+ * more ranks than were measured divide the same cores. */
 #ifndef TRINE_COST_MEASURED_H
 #define TRINE_COST_MEASURED_H
 

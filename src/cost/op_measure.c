@@ -9,8 +9,9 @@
 #include "cost/clock_device.h"
 
 enum { CALLS = 128, MOST_BLOCKS = 8 };
-#define LEAST  1e-9                /* seconds of an operator that the clock does not see */
-#define CACHES ((size_t)64 << 20) /* bytes that the blocks exceed: more than most processors' last level */
+#define LEAST 1e-9 /* seconds of an operator that the clock does not see */
+#define CACHES                                                                                     \
+    ((size_t)64 << 20) /* bytes that the blocks exceed: more than most processors' last level */
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
@@ -146,8 +147,8 @@ static void fill(model *m) {
         if (!half)
             ((float *)m->base)[i] = value;
         else
-            ((uint16_t *)m->base)[i] = s->compute == TRINE_BF16 ? bf16_store(value)
-                                                                : f16_store(value);
+            ((uint16_t *)m->base)[i] =
+                s->compute == TRINE_BF16 ? bf16_store(value) : f16_store(value);
     }
     for (size_t i = 0; i < s->B * s->T; i++) {
         tokens[i] = (int32_t)(i * 2654435761u % s->V);
@@ -204,8 +205,8 @@ static void bind(model *m, held *u, grad_mode mode) {
 /* NORM's part of a unit, or UPDATE. */
 static trine_status update(model *m, held *u, bool norm) {
     device *d = &m->clock.device;
-    const adamw_args args = {.lr = 1e-6f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f,
-                             .scale = 1, .step = 1};
+    const adamw_args args = {
+        .lr = 1e-6f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .scale = 1, .step = 1};
     bool half = m->shape.compute != TRINE_F32;
     for (int r = 0; r < u->layout.range_count; r++) {
         size_t n = u->layout.ranges[r].count;
@@ -221,11 +222,8 @@ static trine_status update(model *m, held *u, bool norm) {
 static trine_status run(model *m, grad_mode mode) {
     device *d = &m->clock.device;
     tp_region region = {.comm = m->tp, .dev = d, .parts = 1};
-    gpt_run r = {.dev = d,
-                 .tp = &region,
-                 .shape = &m->shape,
-                 .scratch = &m->scratch,
-                 .training = true};
+    gpt_run r = {
+        .dev = d, .tp = &region, .shape = &m->shape, .scratch = &m->scratch, .training = true};
     m->trace.count = 0;
     for (int u = 0; u < m->count; u++) {
         held *h = &m->units[u];

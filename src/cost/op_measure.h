@@ -15,12 +15,12 @@ typedef struct {
 } measure;
 
 /* Runs a micro-batch of a model of these shapes (its L is chosen here) `runs` times, after one that does not count,
- * with values that are small numbers. Before each run all ranks of `node` meet; where dev is NULL this rank does only
- * that. Errors: those of the device; TRINE_ENOMEM. After an error the ranks no longer meet: the caller ends the job.
- * Collective over: node. */
+ * with values that are small numbers. Before each run all ranks of `node` meet; where dev is NULL this rank does
+ * only that. Errors: those of the device; TRINE_ENOMEM. After an error the ranks no longer meet: the caller ends
+ * the job. Collective over: node. */
 trine_status measure_model(measure *m, device *dev, const gpt_shape *s, int runs, trine_comm *node);
 
-/* Appends the medians as points of `ranks` at once. Errors: TRINE_EUNSUPPORTED if there is no room. Not collective. */
+/* Appends the medians as points of `ranks` at once. Errors: TRINE_EUNSUPPORTED: there is no room. Not collective. */
 trine_status measure_add(const measure *m, int ranks, measured_points *points);
 void measure_destroy(measure *m);
 

@@ -25,8 +25,8 @@ typedef enum {
         COST_PARTS
 } cost_part;
 
-/* A machine, and what is left out: a set of 1 << cost_part; the ranks of the job, which share the cores of their nodes,
- * and the threads of a rank, 0: its share. */
+/* A machine, and what is left out: a set of 1 << cost_part; the ranks of the job, which share the cores of their
+ * nodes, and the threads of a rank, 0: its share. */
 typedef struct {
     const hardware *h;
     unsigned without;
@@ -41,8 +41,8 @@ static inline bool cost_has(const machine_cost *m, cost_part part) {
  * at the edges, take as long as whole ones; tiles are as large as the machine's, or smaller where these leave
  * processors idle. A product takes no less time than its operands to move. */
 double op_product(const machine_cost *m, count_product p, trine_dtype type);
-/* The time of an event as the machine measured it, among as many ranks of the node; -1: it has no points of this kind.
- * An event that is no collective. */
+/* The time of an event, which is no collective, as the machine measured it, among as many ranks of the node; -1: it
+ * has no points of this kind. */
 double op_measured(const machine_cost *m, const count_event *e, trine_dtype type);
 /* Bytes that are moved, each once. */
 double op_bytes(const machine_cost *m, double bytes);
@@ -56,8 +56,8 @@ typedef struct {
  * through their cards, which all groups of the same kind share. `sent`: bytes that a rank sends. Inside a node whose
  * collectives were measured: between these. */
 double op_collective(const machine_cost *m, group_place at, trine_tally_kind kind, double sent);
-/* A message of `bytes` from a rank to the one `stride` further, while all ranks of its node send one as well; inside a
- * node as it was measured, if it was. */
+/* A message of `bytes` from a rank to the one `stride` further, while all ranks of its node send one as well; inside
+ * a node as it was measured, if it was. */
 double op_message(const machine_cost *m, group_place at, double bytes);
 
 #endif

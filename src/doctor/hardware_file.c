@@ -22,12 +22,12 @@ static const struct {
     int C, B, T, D, V;
     double dropout;
 } models[] = {
-    {false, 256, 1, 128, 64, 1024, 0},  {false, 256, 2, 512, 64, 1024, 0},
-    {false, 512, 1, 512, 64, 8192, 0},  {false, 512, 1, 256, 64, 50257, 0},
-    {false, 1024, 1, 256, 64, 1024, 0}, {false, 1024, 1, 1024, 64, 1024, 0.1},
+    {false, 256, 1, 128, 64, 1024, 0},   {false, 256, 2, 512, 64, 1024, 0},
+    {false, 512, 1, 512, 64, 8192, 0},   {false, 512, 1, 256, 64, 50257, 0},
+    {false, 1024, 1, 256, 64, 1024, 0},  {false, 1024, 1, 1024, 64, 1024, 0.1},
     {false, 1024, 1, 512, 64, 16384, 0}, {false, 2048, 1, 256, 128, 1024, 0},
-    {true, 256, 1, 128, 64, 1024, 0},   {true, 512, 2, 256, 64, 16384, 0},
-    {true, 1024, 1, 512, 128, 1024, 0}, {true, 1024, 2, 512, 64, 1024, 0},
+    {true, 256, 1, 128, 64, 1024, 0},    {true, 512, 2, 256, 64, 16384, 0},
+    {true, 1024, 1, 512, 128, 1024, 0},  {true, 1024, 2, 512, 64, 1024, 0},
     {true, 2048, 1, 128, 64, 1024, 0},
 };
 
@@ -177,8 +177,10 @@ static void set_numbers(bench *b) {
     h->node_ranks = b->size > b->threads ? b->size : b->threads;
     h->memory_bytes = (double)own->memory / h->node_ranks;
     h->node_efficiency = h->network_cards = h->network_efficiency = h->message_efficiency = 1;
-    h->network_rate = network ? median_pair(job, offsetof(doctor_pair, bandwidth)) : ASSUMED_NETWORK;
-    h->network_latency = network ? median_pair(job, offsetof(doctor_pair, latency)) : ASSUMED_LATENCY;
+    h->network_rate =
+        network ? median_pair(job, offsetof(doctor_pair, bandwidth)) : ASSUMED_NETWORK;
+    h->network_latency =
+        network ? median_pair(job, offsetof(doctor_pair, latency)) : ASSUMED_LATENCY;
     h->cores = b->threads;
     h->host_moves = 1;
     h->node_latency = own->shm_latency;
@@ -196,10 +198,10 @@ static void set_sources(const bench *b, const char *measured,
         "stated", "no number of a CPU: its products are measured by their shapes"};
     static const hardware_source assumed = {"stated", "assumption: this job did not measure it"};
     bool links = b->size > 1, network = b->job->pair_count > 0;
-    for (int n = 0; n < HARDWARE_MEMBERS; n++)
-        sources[n] = (hardware_source){"measured", measured};
-    const int products[] = {HARDWARE_matmul_efficiency, HARDWARE_tile_rows, HARDWARE_tile_columns,
-                            HARDWARE_tile_depth,        HARDWARE_processors, HARDWARE_launch_time,
+    for (int n = 0; n < HARDWARE_MEMBERS; n++) sources[n] = (hardware_source){"measured", measured};
+    const int products[] = {HARDWARE_matmul_efficiency, HARDWARE_tile_rows,
+                            HARDWARE_tile_columns,      HARDWARE_tile_depth,
+                            HARDWARE_processors,        HARDWARE_launch_time,
                             HARDWARE_host_time,         HARDWARE_memory_efficiency};
     for (size_t n = 0; n < sizeof products / sizeof *products; n++) sources[products[n]] = none;
     sources[HARDWARE_memory_bytes] =
@@ -271,14 +273,18 @@ static void print_agreement(const measured_points *m, const char *group, FILE *o
 }
 
 static void report(const bench *b, FILE *out) {
-    c_fprintf(out, "\nhardware file %s: %d points, with 1%s%s ranks at once on %d cores\n",
-              b->job->path, b->h.measured.count, b->size > 2 ? ", 2 ..." : "",
-              b->size > 1 ? " and all" : "", b->threads);
+    char at_once[48] = "1 rank";
+    if (b->size > 1)
+        snprintf(at_once, sizeof at_once, "%s %d ranks", b->size > 2 ? "1, 2 ..." : "1 and",
+                 b->size);
+    fprintf(out, "\nhardware file %s: %d points, of %s at once on %d cores\n", b->job->path,
+            b->h.measured.count, at_once, b->threads);
     print_agreement(&b->h.measured, "products", out);
     print_agreement(&b->h.measured, "attention", out);
     print_agreement(&b->h.measured, "others", out);
     if (b->size == 1)
-        fputs("  not measured: collectives and messages inside a node, and ranks that share its cores, "
+        fputs("  not measured: collectives and messages inside a node, and ranks that share its "
+              "cores, "
               "since this job\n  has one rank a node: start it with mpirun -np RANKS\n",
               out);
     if (b->bound)

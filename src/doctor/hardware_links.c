@@ -56,8 +56,7 @@ static trine_status measure_group(const links *l, size_t longest, measured_point
     for (size_t bytes = SHORTEST; bytes <= longest; bytes *= STEP)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             size_t count = bytes / sizeof(float) / (size_t)size * (size_t)size;
-            double seconds = 0,
-                   sent = (double)comm_bytes(kinds[k], count, TRINE_F32, size, 0, 0);
+            double seconds = 0, sent = (double)comm_bytes(kinds[k], count, TRINE_F32, size, 0, 0);
             if (kinds[k] == TRINE_TALLY_SEND && size > 2) continue;
             TRY(measure_call(l, kinds[k], count, &seconds));
             const measured_point p = {.what = COUNTED + (int)kinds[k],

@@ -132,7 +132,7 @@ static double collective_time(const pricing *w, const instr *i, double bytes) {
                                            : TRINE_AXIS_DP;
     group_place at = place_along(&w->r->config, w->r->ranks, axis);
     bool all_reduce = i->kind != GATHER && spec_zero(&w->r->spec)->grads != SHARD;
-    trine_tally_kind kind = all_reduce            ? TRINE_TALLY_ALL_REDUCE
+    trine_tally_kind kind = all_reduce          ? TRINE_TALLY_ALL_REDUCE
                             : i->kind == GATHER ? TRINE_TALLY_ALL_GATHER
                                                 : TRINE_TALLY_REDUCE_SCATTER;
     if (!cost_has(m, COST_DP)) return 0;
@@ -212,14 +212,14 @@ static trine_status price_and_simulate(pricing *w, forecast *f) {
 /* Of these programs. */
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
                                       const program *programs, forecast *f) {
-    pricing w = {.r = r,
-                 .programs = programs,
-                 .rules = {.machine = {rules->machine, rules->without, r->ranks,
-                                       r->config.parallel.threads},
-                           .by = rules->by,
-                           .tp = place_along(&r->config, r->ranks, TRINE_AXIS_TP),
-                           .recompute = r->config.parallel.recompute,
-                           .adds_apart = rules->by->add_bytes > 0 && r->spec.micros > 1}};
+    pricing w = {
+        .r = r,
+        .programs = programs,
+        .rules = {.machine = {rules->machine, rules->without, r->ranks, r->config.parallel.threads},
+                  .by = rules->by,
+                  .tp = place_along(&r->config, r->ranks, TRINE_AXIS_TP),
+                  .recompute = r->config.parallel.recompute,
+                  .adds_apart = rules->by->add_bytes > 0 && r->spec.micros > 1}};
     gpt_shape shape = resolve_shape(&r->config, r->dev, 0);
     w.shape = cost_shape(&w.rules, &shape);
     TRY(create(f, programs->spec->stages));

@@ -145,11 +145,11 @@ static trine_status model_seconds(const search *w, const trine_config *c, bool s
     TRY(resolve_device(c, &dc));
     TRY(device_open_sizes(&dev, &dc));
     gpt_shape s = resolve_shape(c, dev, 0);
-    cost_rules r = {.machine = {space->rules.machine, space->rules.without, space->ranks,
-                                c->parallel.threads},
-                    .by = space->rules.by,
-                    .tp = {c->parallel.layout.tp, 1, space->ranks},
-                    .recompute = c->parallel.recompute};
+    cost_rules r = {
+        .machine = {space->rules.machine, space->rules.without, space->ranks, c->parallel.threads},
+        .by = space->rules.by,
+        .tp = {c->parallel.layout.tp, 1, space->ranks},
+        .recompute = c->parallel.recompute};
     s = cost_shape(&r, &s);
     const int units[] = {0, 1, (int)s.L + 1};
     trine_status status = TRINE_OK;

@@ -21,8 +21,8 @@ static void print_data(const trine_trainer *t, FILE *out) {
 static void print_plan(const trine_trainer *t, FILE *out) {
     const trine_planned *p = &t->planned;
     if (p->seconds > 0)
-        c_fprintf(out, "plan     %s: the fastest of %d layouts, planned %.4g s a step\n", p->options,
-                  p->layouts, p->seconds);
+        c_fprintf(out, "plan     %s: the fastest of %d layouts, planned %.4g s a step\n",
+                  p->options, p->layouts, p->seconds);
 }
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {

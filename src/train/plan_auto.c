@@ -65,8 +65,7 @@ static trine_status search_on(choosing *c, const hardware *machine) {
     search_space s = {.base = *c->config,
                       .ranks = c->ranks,
                       .fixed = c->run->plan_keeps,
-                      .rules = {.machine = machine,
-                                .by = implementation_of(IMPLEMENTATION_TRINE)}};
+                      .rules = {.machine = machine, .by = implementation_of(IMPLEMENTATION_TRINE)}};
     search_result result;
     CHECK(c->node <= (int)machine->node_ranks, TRINE_EINVAL,
           "--plan auto: %d ranks on a node, but --hardware %s is of nodes with %.0f (node_ranks)",

@@ -101,8 +101,12 @@ static void an_event_is_priced_among_the_ranks_of_its_node(void **state) {
 
 static void a_group_inside_a_node_takes_the_measured_time(void **state) {
     (void)state;
-    static hardware h = {.node_ranks = 2, .node_rate = 1e9, .node_efficiency = 1,
-                         .network_rate = 1e9, .network_cards = 1, .network_efficiency = 1};
+    static hardware h = {.node_ranks = 2,
+                         .node_rate = 1e9,
+                         .node_efficiency = 1,
+                         .network_rate = 1e9,
+                         .network_cards = 1,
+                         .network_efficiency = 1};
     const machine_cost m = {.h = &h};
     const group_place inside = {2, 1, 2}, over = {4, 1, 4};
     measured_point p = {COUNTED + (int)TRINE_TALLY_ALL_REDUCE, TRINE_F32, 2, {1e6, 1, 1}, 5};
@@ -140,9 +144,9 @@ static void points_are_read(void **state) {
     static hardware h;
     OK(parse("", &h));
     assert_true(h.measured.count == 0 && h.cores == 0 && h.host_moves == 0);
-    OK(parse(", \"cores\": {\"value\": 2, \"how\": \"stated\", \"source\": \"s\"}"
-             POINTS("[\"linear_forward\", \"bf16\", 2, [64, 128, 256], 0.5],"
-                    "[\"all-reduce\", \"f32\", 2, [4096], 1e-6]"),
+    OK(parse(", \"cores\": {\"value\": 2, \"how\": \"stated\", \"source\": \"s\"}" POINTS(
+                 "[\"linear_forward\", \"bf16\", 2, [64, 128, 256], 0.5],"
+                 "[\"all-reduce\", \"f32\", 2, [4096], 1e-6]"),
              &h));
     const measured_point *p = h.measured.at;
     assert_true(h.cores == 2 && h.measured.count == 2);
