@@ -21,7 +21,8 @@ typedef struct {
 } alternate_hello;
 typedef enum {
     ALTERNATE_END,
-    ALTERNATE_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock */
+    ALTERNATE_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock; value[1] = bytes of the rank
+                    that takes the most */
     ALTERNATE_UNITS, /* forward and backward pass of one micro-batch through an embedding, a block and
                     the head: value[i] = median seconds of `count` runs. One rank only */
     ALTERNATE_SAVE,  /* saves and verifies a checkpoint in ALTERNATE_FOLDER, in the socket's folder: value[0] =
@@ -57,6 +58,8 @@ void alternate_close(alternate_listener **t);
  * them are ready. Only one job may be starting at a time. Errors: TRINE_EIO if it cannot be started or exits early.
  * *j is owned by the caller. */
 trine_status alternate_start(alternate_job **j, alternate_listener *t, const trine_config *config);
+/* The same for options of the trainer, separated by blanks. */
+trine_status alternate_start_options(alternate_job **j, alternate_listener *t, int ranks, const char *options);
 /* Sends an order to all ranks; answer: for each value the largest of all ranks.
  * Errors: TRINE_EIO if a rank has died. */
 trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer);

@@ -7,8 +7,10 @@
 #include "trine_checkpoint.h"
 
 /* --help, --layouts, --dry-run and --explain, which do not start a job. */
-static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
+static trine_status look(const char *program, trine_config *config, trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
+    trine_status planned = trine_plan(NULL, config, run);
+    if (planned != TRINE_OK) return planned;
     if (run->export_schedule) {
         trine_status status = trine_export_schedule(config, run->ranks, run->export_schedule);
         if (status != TRINE_OK) return status;
@@ -96,7 +98,9 @@ int main(int argc, char **argv) {
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
     if (trine_run_agree(world, &run) != TRINE_OK) return leave(world);
+    if (trine_plan(world, &config, &run) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
+    if (trine_trainer_plan(trainer, &run) != TRINE_OK) return leave(world);
     if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
         return leave(world);
     /* Before the log, which is truncated only after both files have been checked. */

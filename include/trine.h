@@ -256,6 +256,13 @@ typedef struct {
     double max_minutes;     /* save and stop after this many minutes; 0: never */
 } trine_checkpoint;
 
+/* A layout that trine_plan has chosen. */
+typedef struct {
+    double seconds;    /* of a step, by the forecast; 0: there is no plan */
+    int layouts;       /* that are valid, of which it is the fastest */
+    char options[240]; /* of the layout: "--dp 2 --tp 1 --pp 1 --zero 1 --micro-batch-size 4" */
+} trine_planned;
+
 /* A trainer's command line: the options of the example trainers, with Megatron-LM's names where it
  * has them. They fill the structs and nothing else. */
 typedef struct {
@@ -271,6 +278,10 @@ typedef struct {
     double peak_tflops;              /* of one rank; 0: unknown */
     bool profile;                    /* measure the steps and print a profile */
     const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
+    const char *plan;                /* "auto": trine_plan chooses the layout; NULL: nobody does */
+    const char *hardware;            /* for it: a machine's name, or the path of its file */
+    unsigned plan_keeps;             /* for it: which of a layout's options were given */
+    trine_planned planned;           /* set by trine_plan */
     trine_checkpoint checkpoint;
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
 } trine_run;
@@ -285,6 +296,14 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
  * checkpoint options. Errors: TRINE_EINVAL, on every rank, names each option that differs, its values
  * and the ranks that have them; TRINE_ENOMEM; the collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
+/* With run->plan sets the layout of config to the fastest that fits: dp, tp, pp, virtual stages, schedule, zero,
+ * micro_batch_size, recompute and sequence_parallel, those that were given excepted (docs/planning.md); and
+ * run->planned. Without, nothing changes. World rank 0 reads run->hardware and searches, and sends the others what it
+ * has found, so that all have the same; before, configurations are compared as in trine_trainer_create. world NULL:
+ * no job, run->ranks ranks. Errors: TRINE_EINVAL if no layout is valid or fits, for unknown hardware, or if a node
+ * has more ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over:
+ * world. */
+trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run);
 /* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
 trine_status trine_usage(const char *program, FILE *out);
 
@@ -340,6 +359,8 @@ trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
+/* Tells the trainer what trine_plan has chosen, for its banner and log. Not collective. */
+trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run);
 /* Prints layout, stages, batch arithmetic, threads and memory plan. Only world rank 0 writes; on
  * other ranks the call does nothing. Errors: TRINE_ENOMEM. Not collective. */
 trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
@@ -368,8 +389,8 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
  * space again. Errors, on world rank 0: TRINE_EIO with the number of missing lines. Not collective. */
 trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
- * "peak_bytes", "loss_scale", "skips" (so far)}, numbers with 17 significant digits, null for
- * numbers that are not finite; on `out` every `interval` steps and for each skipped step.
+ * "peak_bytes", "loss_scale", "skips" (so far)}, after trine_trainer_plan also "planned_seconds"; numbers with 17
+ * significant digits, null for numbers that are not finite. On `out` every `interval` steps and for skipped ones.
  * Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */

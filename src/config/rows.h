@@ -17,6 +17,7 @@ static const char *const decays[] = {"cosine", "linear", "constant"};
 static const char *const grad_types[] = {[TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
 static const char *const explanations[] = {"layers"};
 static const char *const newest[] = {"auto"};
+static const char *const plans[] = {"auto"};
 
 static const option_type family_type = {read_family, print_family};
 
@@ -135,6 +136,12 @@ static const option rows[] = {
          "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
     {NUMBERS(29), OPTION_FLAG("tf32", trine_config, parallel.tf32,
          "cuda: use TF32 for matrix products; faster, less accurate")},
+    {OF_RUN, JOINT, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
+         "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); of dp, tp, pp, "
+         "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
+    {OF_RUN, OWN, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
+         "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
+         "writes")},
     {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,

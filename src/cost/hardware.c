@@ -14,9 +14,15 @@ static const struct {
     const char *name;
     size_t offset;
     double least, most;
+    bool optional;
+    double absent;
 } rows[] = {
-#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most},
+#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most, false, 0},
     HARDWARE_LIST(ROW)
+#undef ROW
+#define ROW(name, least, most, absent, meaning)                                                    \
+    {#name, offsetof(hardware, name), least, most, true, absent},
+        HARDWARE_MORE_LIST(ROW)
 #undef ROW
 };
 #define ROWS (sizeof rows / sizeof *rows)
@@ -27,7 +33,7 @@ static const struct {
 
 /* Members that a file need not have. */
 static bool is_optional(const char *name) {
-    return !strcmp(name, "checked") || !strcmp(name, "calibrated");
+    return !strcmp(name, "checked") || !strcmp(name, "calibrated") || !strcmp(name, "measured");
 }
 
 static trine_status check_known(const cJSON *root, const char *path) {
@@ -57,6 +63,9 @@ static trine_status check_source(const cJSON *item, const char *name, const char
 
 static trine_status read_row(hardware *h, const cJSON *root, size_t n, const char *path) {
     const cJSON *item = json_member(root, rows[n].name), *value = json_member(item, "value");
+    double *to = (double *)((char *)h + rows[n].offset);
+    *to = rows[n].absent;
+    if (rows[n].optional && !cJSON_HasObjectItem(root, rows[n].name)) return TRINE_OK;
     CHECK(item, TRINE_EDATA, "%s: \"%s\" is missing, or there twice", path, rows[n].name);
     CHECK(cJSON_IsNumber(value), TRINE_EDATA, "%s: %s has no number \"value\"", path, rows[n].name);
     CHECK(value->valuedouble >= rows[n].least && value->valuedouble <= rows[n].most, TRINE_EDATA,
@@ -66,8 +75,76 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
         CHECK(!strcmp(part->string, "value") || !strcmp(part->string, "how") ||
                   !strcmp(part->string, "source"),
               TRINE_EDATA, "%s: %s: unknown member \"%s\"", path, rows[n].name, part->string);
-    *(double *)((char *)h + rows[n].offset) = value->valuedouble;
+    *to = value->valuedouble;
     return check_source(item, rows[n].name, path);
+}
+
+/* ---- Points ---------------------------------------------------------------------------------- */
+
+static const char *const types[] = {
+#define TYPE_TEXT(name, text, bytes) [name] = text,
+    TRINE_DTYPE_LIST(TYPE_TEXT)
+#undef TYPE_TEXT
+};
+
+const char *hardware_type(trine_dtype type) {
+    return types[type];
+}
+
+static bool read_type(const cJSON *item, trine_dtype *type) {
+    const char *text = json_text(item);
+    for (size_t n = 0; text && n < sizeof types / sizeof *types; n++)
+        if (!strcmp(text, types[n])) return *type = (trine_dtype)n, true;
+    return false;
+}
+
+static bool read_sizes(const cJSON *item, double size[MEASURED_SIZES]) {
+    int count = cJSON_GetArraySize(item);
+    for (int k = 0; k < MEASURED_SIZES; k++) {
+        const cJSON *one = cJSON_GetArrayItem(item, k);
+        size[k] = one ? one->valuedouble : 1;
+        if (one && !(cJSON_IsNumber(one) && size[k] >= 1 && size[k] <= 1e15)) return false;
+    }
+    return count >= 1 && count <= MEASURED_SIZES;
+}
+
+/* ["linear_forward", "f32", ranks, [rows, columns, depth], seconds] */
+static trine_status read_point(hardware *h, const cJSON *item, int n, const char *path) {
+    const cJSON *at[5];
+    uint64_t ranks = 0;
+    measured_point p = {0};
+    for (int k = 0; k < 5; k++) at[k] = cJSON_GetArrayItem(item, k);
+    const char *name = json_text(at[0]);
+    p.what = name ? measured_find(name) : -1;
+    CHECK(p.what >= 0, TRINE_EDATA, "%s: measured: point %d: unknown operator \"%s\"", path, n,
+          name ? name : "");
+    bool ok = cJSON_GetArraySize(item) == 5 && read_type(at[1], &p.type) &&
+              json_integer(at[2], &ranks) && ranks >= 1 && ranks <= 1 << 20 &&
+              read_sizes(at[3], p.size) && cJSON_IsNumber(at[4]) && at[4]->valuedouble > 0 &&
+              at[4]->valuedouble <= 1e6;
+    CHECK(ok, TRINE_EDATA,
+          "%s: measured: point %d (%s) is not [name, type, ranks, [sizes from 1 on], seconds above "
+          "0]",
+          path, n, name);
+    p.ranks = (int)ranks;
+    p.seconds = at[4]->valuedouble;
+    CHECK(measured_add(&h->measured, &p), TRINE_EDATA, "%s: measured: more than %d points", path,
+          MEASURED_POINTS);
+    return TRINE_OK;
+}
+
+static trine_status read_points(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *item = json_member(root, "measured"), *points = json_member(item, "points"), *one;
+    int n = 0;
+    if (!cJSON_HasObjectItem(root, "measured")) return TRINE_OK;
+    CHECK(cJSON_IsArray(points), TRINE_EDATA, "%s: measured has no list \"points\"", path);
+    for (const cJSON *part = item->child; part; part = part->next)
+        CHECK(!strcmp(part->string, "points") || !strcmp(part->string, "how") ||
+                  !strcmp(part->string, "source"),
+              TRINE_EDATA, "%s: measured: unknown member \"%s\"", path, part->string);
+    TRY(check_source(item, "measured", path));
+    cJSON_ArrayForEach(one, points) TRY(read_point(h, one, n++, path));
+    return TRINE_OK;
 }
 
 /* A number of "checked" or "calibrated" from least to most. */
@@ -110,16 +187,16 @@ static trine_status read_calibrated(hardware *h, const cJSON *root, const char *
 }
 
 static trine_status read_root(hardware *out, const cJSON *root, const char *path) {
-    *out = (hardware){0};
     TRY(check_known(root, path));
     for (size_t n = 0; n < ROWS; n++) TRY(read_row(out, root, n, path));
+    TRY(read_points(out, root, path));
     TRY(read_checked(out, root, path));
     return read_calibrated(out, root, path);
 }
 
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path) {
     cJSON *root;
-    *out = (hardware){0};
+    memset(out, 0, sizeof *out);
     TRY(json_read(&root, text, bytes, path));
     trine_status status = read_root(out, root, path);
     cJSON_Delete(root);
@@ -212,6 +289,7 @@ void hardware_scale(hardware *h, double factor) {
         double *value = (double *)((char *)h + rows[n].offset);
         *value = scaled(rows[n].name, *value, factor);
     }
+    measured_scale(&h->measured, factor);
     h->calibrated = (h->calibrated > 0 ? h->calibrated : 1) * factor;
     h->checked = (hardware_checked){0};
 }
@@ -230,9 +308,10 @@ bool hardware_range(const hardware *h, double seconds, double *least, double *mo
 /* Replaces a member's number, and says where it is from. False: no memory. */
 static bool scale_item(cJSON *item, double factor, const char *source) {
     char digits[2][JSON_NUMBER], text[2048];
+    if (!item || !power_of(item->string)) return true;
     double value = json_member(item, "value")->valuedouble,
            now = scaled(item->string, value, factor);
-    if (!power_of(item->string) || value == 0) return true;
+    if (value == 0) return true;
     c_snprintf(text, sizeof text, "%.600s: %s of the file, %s: %.600s", source,
                json_number(digits[0], value), json_text(json_member(item, "how")),
                json_text(json_member(item, "source")));
@@ -255,11 +334,28 @@ static bool print_items(const cJSON *root, char *text, size_t size) {
     return strlen(text) + 1 < size;
 }
 
+/* The seconds of measured points. */
+static bool scale_points(cJSON *measured, double factor, const char *source) {
+    char digits[JSON_NUMBER], text[2048];
+    cJSON *point;
+    if (!measured) return true;
+    cJSON_ArrayForEach(point, json_member(measured, "points")) {
+        double seconds = cJSON_GetArrayItem(point, 4)->valuedouble / factor;
+        if (!cJSON_ReplaceItemInArray(point, 4, cJSON_CreateRaw(json_number(digits, seconds))))
+            return false;
+    }
+    c_snprintf(text, sizeof text, "%.600s: seconds of the file, %s: %.600s", source,
+               json_text(json_member(measured, "how")), json_text(json_member(measured, "source")));
+    return cJSON_ReplaceItemInObject(measured, "how", cJSON_CreateString("fitted")) &&
+           cJSON_ReplaceItemInObject(measured, "source", cJSON_CreateString(text));
+}
+
 static bool scale_root(cJSON *root, const hardware *h, double factor, const char *source) {
     cJSON *calibrated = cJSON_CreateObject();
     bool ok = calibrated != NULL;
     for (size_t n = 0; n < ROWS && ok; n++)
         ok = scale_item(json_member(root, rows[n].name), factor, source);
+    ok = ok && scale_points(cJSON_GetObjectItemCaseSensitive(root, "measured"), factor, source);
     cJSON_DeleteItemFromObjectCaseSensitive(root, "checked");
     cJSON_DeleteItemFromObjectCaseSensitive(root, "calibrated");
     ok = ok && json_add_number(calibrated, "factor", h->calibrated) &&

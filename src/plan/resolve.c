@@ -73,7 +73,8 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
 trine_status resolve_device(const trine_config *c, device_config *out) {
     const trine_precision *p = &c->precision;
     trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
-    *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
+    int threads = c->parallel.threads ? c->parallel.threads : 1;
+    *out = (device_config){.threads = threads, .compute = compute, .grads = p->grads};
     if (c->parallel.tf32) out->precision = DEVICE_TF32;
     out->exact_threads = c->parallel.exact_threads;
     return device_find(&out->kind, c->parallel.device);

@@ -28,7 +28,7 @@ trine_status resolve_spec(const trine_config *config, program_spec *spec);
 /* The row of its ZeRO stage and lanes. Pure. */
 const zero_row *resolve_zero(const trine_config *config);
 
-/* The configured device: its kind and types, which is all that a sizes device needs.
+/* The configured device: its kind, types and threads (not given: 1), which is all that a sizes device needs.
  * Errors: TRINE_EINVAL. Pure. */
 trine_status resolve_device(const trine_config *config, device_config *out);
 

@@ -157,6 +157,7 @@ static bool add_run(trine_log *l, cJSON *line) {
 }
 
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
+    double planned = l->trainer->planned.seconds;
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
@@ -164,7 +165,8 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) && add_run(l, o) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
-              add_count(o, "skips", (uint64_t)m->skips);
+              add_count(o, "skips", (uint64_t)m->skips) &&
+              (planned <= 0 || add_number(o, "planned_seconds", planned));
     int64_t lost = l->file.lost;
     TRY(write_line(l, m->step, o, ok));
     l->has_run |= l->file.lost == lost;
@@ -193,11 +195,13 @@ static void print_skip(const trine_log *l, const trine_metrics *m) {
 
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
-    char took[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
-    c_fprintf(
-        l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
-        c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss), shown(m->grad_norm),
-        m->lr, human_duration(took, m->seconds), (double)m->tokens / m->seconds);
+    double plan = l->trainer->planned.seconds;
+    char took[HUMAN_SIZE], planned[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
+    c_fprintf(l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s",
+              c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss),
+              shown(m->grad_norm), m->lr, human_duration(took, m->seconds));
+    if (plan > 0) fprintf(l->out, " (planned %s)", human_duration(planned, plan));
+    c_fprintf(l->out, " | %.0f tokens/s", (double)m->tokens / m->seconds);
     double flops = gpt_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0)

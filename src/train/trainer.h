@@ -65,6 +65,7 @@ struct trine_trainer {
     double finite_norm;
     char overflow[OVERFLOW_TEXT]; /* of the last step, if it was skipped */
     uint64_t peak_bytes; /* the largest rank's plan */
+    trine_planned planned; /* zeros: no plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
     char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */

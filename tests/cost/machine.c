@@ -148,16 +148,21 @@ static void a_product_moves_its_operands(void **state) {
 static void groups_share_the_cards_of_a_node(void **state) {
     (void)state;
     const machine_cost m = {.h = &small};
-    NEAR(op_collective(&m, (group_place){1, 1, 16}, 100, 2), 0, 0);
-    NEAR(op_collective(&m, (group_place){4, 1, 16}, 100, 2), 100 / 50.0 + 2 * 3, 1e-9);
+    NEAR(op_collective(&m, (group_place){1, 1, 16}, TRINE_TALLY_ALL_REDUCE, 100), 0, 0);
+    NEAR(op_collective(&m, (group_place){4, 1, 16}, TRINE_TALLY_ALL_REDUCE, 100),
+         100 / 50.0 + 2 * 3, 1e-9);
     /* All of both nodes: the rings have all cards. */
-    NEAR(op_collective(&m, (group_place){8, 1, 16}, 100, 1), 100 / 10.0 + 3 + 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){8, 1, 16}, TRINE_TALLY_ALL_GATHER, 100),
+         100 / 10.0 + 3 + 7, 1e-9);
     /* Two on each of four nodes: half of the cards. */
-    NEAR(op_collective(&m, (group_place){8, 2, 16}, 100, 1), 100 / 5.0 + 1 + 3 * 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){8, 2, 16}, TRINE_TALLY_ALL_GATHER, 100),
+         100 / 5.0 + 1 + 3 * 7, 1e-9);
     /* One on each: four groups share the cards. */
-    NEAR(op_collective(&m, (group_place){4, 4, 16}, 100, 1), 100 / 2.5 + 3 * 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){4, 4, 16}, TRINE_TALLY_ALL_GATHER, 100), 100 / 2.5 + 3 * 7,
+         1e-9);
     /* A job of two ranks a node has the cards for itself. */
-    NEAR(op_collective(&m, (group_place){2, 4, 2}, 100, 1), 100 / 5.0 + 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){2, 4, 2}, TRINE_TALLY_ALL_GATHER, 100), 100 / 5.0 + 7,
+         1e-9);
 }
 
 static void messages_share_them_too(void **state) {

@@ -57,6 +57,16 @@ job 4 --data-path "$data" $mixed --train-iters 0
     [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
 result $? "--dry-run and the banner of the run show the same memory table"
 
+# Attention has scratch memory for each thread.
+long="--seq-length 256 --hidden-size 256 --train-iters 0"
+# shellcheck disable=SC2086
+look --dry-run $long --threads 3
+cp "$dir/out" "$dir/dry"
+# shellcheck disable=SC2086
+job 0 --data-path "$data" $long --threads 3
+[ "$status" -eq 0 ] && [ "$(memory "$dir/dry" | wc -l)" -gt 5 ] && [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
+result $? "also with several threads a rank"
+
 # shellcheck disable=SC2086
 job 4 --data-path "$data" $mixed --profile-json "$dir/profile.json"
 [ "$status" -eq 0 ] && messages 0 && prints 1 "profile  steps 3-3" &&

@@ -67,6 +67,8 @@ static const row rows[] = {
     {"device", "ref", SEEN, NULL, NULL},
     {"cuda-library", "x.so", JOB, "--device cuda", NULL},
     {"tf32", "", SEEN, "--device cuda", NULL},
+    {"plan", "auto", JOB, "--plan auto --hardware h100 --global-batch-size 2", NULL},
+    {"hardware", "h100", JOB, "--plan auto --hardware a100-selene --global-batch-size 2", NULL},
     {"threads", "2", JOB, NULL, NULL},
     {"exact-threads", "", SEEN, NULL, "--device ref"}, /* not every processor has it */
     {"timeout", "50", JOB, NULL, NULL},

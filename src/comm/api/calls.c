@@ -238,6 +238,10 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     return (trine_status)(fault & 0xff);
 }
 
+trine_status comm_world_broadcast(trine_world *world, void *data, size_t bytes) {
+    return trine_broadcast(world->comm, data, bytes, TRINE_U8, 0);
+}
+
 /* ---- Messages and requests ------------------------------------------------------------------- */
 
 static void request_begin(comm_request *request, trine_comm *comm, const comm_call *call) {
