@@ -54,6 +54,9 @@ typedef struct {
 
 /* Errors: TRINE_ENOMEM; TRINE_EINVAL if no candidate is valid, with the error of one. Not collective. */
 trine_status search_layouts(const search_space *s, search_result *out);
+/* What the heaviest rank of a rehearsed configuration takes, with what libraries take on a GPU: this has to fit.
+ * Errors: those of report_plan. Not collective. */
+trine_status search_bytes(const rehearsal *r, size_t *bytes);
 /* The configuration of a layout: base with its values. */
 trine_config search_config(const search_space *s, const search_layout *l);
 /* --tp 8 --pp 4 ... Pure. */
