@@ -197,7 +197,7 @@ static trine_status list_candidates(search *w) {
 
 /* ---- Simulating ------------------------------------------------------------------------------- */
 
-static trine_status heaviest(const rehearsal *r, size_t *bytes) {
+trine_status search_bytes(const rehearsal *r, size_t *bytes) {
     report of = {.config = &r->config,
                  .stages = r->is_steady ? r->steady.stages : r->stages,
                  .steady = r->is_steady ? &r->steady : NULL,
@@ -227,7 +227,7 @@ static trine_status simulate(const search *w, search_layout *l, bool *fits) {
     rehearsal r;
     forecast f;
     trine_status status = rehearse(&r, &c, w->space->ranks, REHEARSE_PLAN);
-    if (status == TRINE_OK) status = heaviest(&r, &l->bytes);
+    if (status == TRINE_OK) status = search_bytes(&r, &l->bytes);
     *fits = (double)l->bytes <= w->space->rules.machine->memory_bytes;
     if (status == TRINE_OK && *fits) {
         status = forecast_step(&r, &w->space->rules, &f);

@@ -10,9 +10,6 @@
 #include "base/mix.h"
 #include "base/status.h"
 #include "cost/hardware.h"
-#include "device/cuda/sizes.h"
-#include "plan/outside_plan.h"
-#include "plan/report.h"
 #include "plan/search.h"
 #include "plan/search_bound.h"
 
@@ -93,32 +90,18 @@ typedef struct {
     double sum, sum_bytes;
 } tried;
 
-static double planned(const rehearsal *r) {
-    report of = {.config = &r->config,
-                 .stages = r->is_steady ? r->steady.stages : r->stages,
-                 .steady = r->is_steady ? &r->steady : NULL,
-                 .dev = r->dev};
-    double most = 0;
-    for (int p = 0; p < r->spec.stages; p++) {
-        arena plan;
-        OK(report_plan(&of, p, &plan));
-        most = fmax(most, (double)plan.used);
-    }
-    return r->dev->memory->host ? most
-                                : most + (double)CUDA_RESERVE +
-                                      (double)outside_plan_libraries(r->config.parallel.layout);
-}
-
 static void try_layout(tried *t, const search_space *s, bounds *b, const trine_config *c) {
     rehearsal r;
     forecast f;
     layout_bound bound;
     layout l;
+    size_t bytes;
     OK(rehearse(&r, c, s->ranks, REHEARSE_PLAN));
     OK(forecast_step(&r, &s->rules, &f));
+    OK(search_bytes(&r, &bytes));
     OK(bounds_of(b, &r.config, &bound));
-    l = (layout){f.step, bound.seconds, planned(&r), bound.bytes};
-    if (l.seconds > l.step * (1 + 1e-12) || l.least > l.bytes) /* sums in another order */
+    l = (layout){f.step, bound.seconds, (double)bytes, bound.bytes};
+    if (l.seconds > l.step || l.least > l.bytes)
         fail_msg("%d ranks, dp %d tp %d pp %d, %d x schedule %d, zero %d, micro-batch %d, "
                  "recompute %d, sequence %d: "
                  "step %.17g, bound %.17g; %.0f bytes, bound %.0f",
