@@ -6,10 +6,11 @@ double op_bytes(const machine_cost *m, double bytes) {
     return bytes / (m->h->memory_rate * m->h->memory_efficiency);
 }
 
-/* Ranks of a node that compute at once: those of the job, or as many as have `threads` cores each. */
+/* Ranks of a node that compute at once: those of the job; with fewer threads than their share, as if as many did as
+ * have so many cores each. */
 static int at_once(const machine_cost *m) {
     double ranks = fmin(m->h->node_ranks, m->ranks);
-    if (m->threads && m->h->cores > 0) ranks = round(m->h->cores / m->threads);
+    if (m->threads) ranks = fmax(ranks, round(m->h->cores / m->threads));
     return ranks > 1 ? (int)ranks : 1;
 }
 

@@ -98,10 +98,11 @@ static trine_status add_means(bench *b, const measure *m, int ranks) {
     return TRINE_OK;
 }
 
-/* Whether the ranks that measure may use so many cores. Collective over: node. */
+/* Whether the ranks that measure may use so many cores, on all nodes. Collective over: world. */
 static trine_status may_share(const bench *b, int ranks, bool *may) {
     int32_t bound = b->rank < ranks && device_affinity_cpus() < b->threads / ranks;
-    TRY(trine_all_reduce(b->node, &bound, &bound, 1, TRINE_I32, TRINE_MAX));
+    TRY(trine_all_reduce(trine_mesh_group(b->job->mesh, TRINE_WORLD), &bound, &bound, 1, TRINE_I32,
+                         TRINE_MAX));
     *may = !bound;
     return TRINE_OK;
 }
@@ -303,10 +304,22 @@ static trine_status finish(bench *b, FILE *out) {
     return TRINE_OK;
 }
 
+/* Nodes measure side by side, and each with the same numbers of ranks. Collective over: world. */
+static trine_status check_nodes(const bench *b) {
+    trine_comm *world = trine_mesh_group(b->job->mesh, TRINE_WORLD);
+    int32_t sizes[2] = {b->size, -b->size};
+    TRY(trine_all_reduce(world, sizes, sizes, 2, TRINE_I32, TRINE_MAX));
+    CHECK(sizes[0] == -sizes[1], TRINE_EUNSUPPORTED,
+          "--write-hardware: nodes have %d to %d ranks; start as many on each", -sizes[1],
+          sizes[0]);
+    return TRINE_OK;
+}
+
 static trine_status measure_all(bench *b, FILE *out) {
     int32_t threads = b->job->threads;
     TRY(trine_all_reduce(b->node, &threads, &threads, 1, TRINE_I32, TRINE_SUM));
-    b->threads = threads;
+    b->threads = threads < device_node_cpus() ? threads : device_node_cpus();
+    TRY(trine_world_agree(b->job->world, status_user(check_nodes(b))));
     TRY(measure_operators(b));
     TRY(hardware_links_measure(&b->h.measured, b->job));
     return trine_world_agree(b->job->world, status_user(finish(b, out)));

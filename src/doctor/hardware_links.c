@@ -89,14 +89,10 @@ static trine_status measure_size(measured_points *points, const hardware_job *jo
 }
 
 trine_status hardware_links_measure(measured_points *points, const hardware_job *job) {
-    trine_comm *world = trine_mesh_group(job->mesh, TRINE_WORLD);
-    int32_t node = trine_comm_size(trine_mesh_group(job->mesh, TRINE_NODE)), least = -node;
-    int32_t most = node;
-    TRY(trine_all_reduce(world, &most, &most, 1, TRINE_I32, TRINE_MAX));
-    TRY(trine_all_reduce(world, &least, &least, 1, TRINE_I32, TRINE_MAX));
-    if (most != -least || node < 2) return TRINE_OK;
-    for (int size = 2;; size *= 2) {
-        if (size * 2 > node) size = node;
+    int node = trine_comm_size(trine_mesh_group(job->mesh, TRINE_NODE));
+    if (node < 2) return TRINE_OK;
+    for (int size = 2;; size = 2 * size < node ? 2 * size : node) {
+        if (node % size) continue;
         TRY(measure_size(points, job, size));
         if (size == node) return TRINE_OK;
     }

@@ -5,7 +5,7 @@
 
 #include "doctor/hardware_file.h"
 
-/* Appends points; none if a node has one rank, or nodes have different numbers. Errors: TRINE_ENOMEM; the groups'.
+/* Appends points; none if a node has one rank. All nodes have as many. Errors: TRINE_ENOMEM; the groups'.
  * Collective over: world. */
 trine_status hardware_links_measure(measured_points *points, const hardware_job *job);
 

@@ -97,6 +97,8 @@ static void an_event_is_priced_among_the_ranks_of_its_node(void **state) {
     NEAR(op_measured(&m, &e, TRINE_F32), 4 * alone, 1e-9 * alone);
     m = (machine_cost){.h = &h, .ranks = 1, .threads = 1};
     NEAR(op_measured(&m, &e, TRINE_F32), 4 * alone, 1e-9 * alone);
+    m = (machine_cost){.h = &h, .ranks = 4, .threads = 4}; /* more threads than cores */
+    NEAR(op_measured(&m, &e, TRINE_F32), 4 * alone, 1e-9 * alone);
 }
 
 static void a_group_inside_a_node_takes_the_measured_time(void **state) {
