@@ -7,6 +7,7 @@
 #include "train/gpus.h"
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
+#include "train/tensorboard.h"
 #include "train/warm_up.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
@@ -207,6 +208,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     if (!t) return;
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
+    tensorboard_close(&t->board);
     state_destroy(&t->held);
     memory_free(t);
     blocks_writer_destroy(&t->writer);
