@@ -76,8 +76,8 @@ static bool terminal_utf8(void) {
 
 /* A bar of `width` columns between brackets. */
 static void append_bar(char *text, size_t size, int width, double share, bool utf8) {
-    static const char *const eighths[] = {"", "\u258f", "\u258e", "\u258d", "\u258c",
-                                          "\u258b", "\u258a", "\u2589"};
+    static const char *const eighths[] = {"",       "\u258f", "\u258e", "\u258d",
+                                          "\u258c", "\u258b", "\u258a", "\u2589"};
     int full = (int)(share * width), part = utf8 ? (int)((share * width - full) * 8) : 0;
     c_append(text, size, "[");
     for (int i = 0; i < width; i++) {

@@ -17,6 +17,9 @@
 
 #include "trine.h" /* trine_progress */
 
+/* The words of --progress. */
+#define PROGRESS_WORDS {"auto", "line", "bar"}
+
 /* Whether bars are drawn on `out`: if it is a terminal, with TRINE_PROGRESS_BAR always, with TRINE_PROGRESS_LINE
  * never. */
 bool progress_wanted(FILE *out, trine_progress how);

@@ -17,7 +17,7 @@ static const char *const decays[] = {"cosine", "linear", "constant"};
 static const char *const grad_types[] = {[TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
 static const char *const explanations[] = {"layers"};
 static const char *const newest[] = {"auto"};
-static const char *const progresses[] = {"auto", "line", "bar"};
+static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option_type family_type = {read_family, print_family};
 

@@ -138,14 +138,14 @@ static void print_row(FILE *out, const char *name, const char *value) {
  * caller; NULL without memory. */
 static char *configuration(const trine_trainer *t) {
     const options o = config_options(&t->config, NULL, NULL);
-    char *all = NULL, text[OPTION_TEXT], device[200];
+    char *all = NULL, text[OPTION_TEXT], on[200];
     size_t bytes;
     FILE *out = open_memstream(&all, &bytes);
     if (!out) return NULL;
-    promise_device(t, device, sizeof device);
+    promise_device(t, on, sizeof on);
     fputs("| option | value |\n|---|---|\n", out);
     print_row(out, "Trine", TRINE_VERSION);
-    print_row(out, "computes on", device);
+    print_row(out, "computes on", on);
     for (size_t n = 0; n < o.count; n++) {
         const option *row = &o.rows[n];
         if (row->kind == OPTION_KIND_HEADING || !options_member(&o, row)) continue;
@@ -178,10 +178,9 @@ static trine_status write_events(tensorboard *b, events *e, int64_t step,
     /* The validation of the step that the run goes on from, which may be there. */
     if (step < b->from) event_session(&file, time_of_day(), step);
     event_values(&file, time_of_day(), step, values);
-    trine_status status =
-        complete && !file.failed
-            ? log_file_add_event(&e->file, step, file.at, file.count, &written)
-            : RAISE(TRINE_ENOMEM, "no memory for an event");
+    trine_status status = complete && !file.failed
+                              ? log_file_add_event(&e->file, step, file.at, file.count, &written)
+                              : RAISE(TRINE_ENOMEM, "no memory for an event");
     e->begun = e->begun || written;
     free(text);
     event_bytes_free(&file);
@@ -216,8 +215,8 @@ trine_status trine_trainer_tensorboard(trine_trainer *t, const char *folder) {
     CHECK_GIVEN(folder, "folder");
     bool first = trine_world_rank(t->world) == 0;
     tensorboard_close(&t->board);
-    return trine_world_agree(
-        t->world, first ? status_user(tensorboard_open(&t->board, t, folder)) : TRINE_OK);
+    return trine_world_agree(t->world, first ? status_user(tensorboard_open(&t->board, t, folder))
+                                             : TRINE_OK);
 }
 
 trine_status tensorboard_check(const tensorboard *b) {
