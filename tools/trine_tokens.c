@@ -61,7 +61,7 @@ static trine_status on_tick(void *context, const corpus_counts *c) {
     const char *parts[] = {left, read, count, rate};
     double share = w->in->sized ? (double)c->taken / (double)w->in->bytes : NAN;
     double seconds = seconds_since(w->began);
-    bool known = share > 0 && share <= 1;
+    bool known = share > 0 && share < 1; /* what has been read may still be encoded */
     if (known)
         snprintf(left, sizeof left, "%s left", human_duration(bytes, seconds / share - seconds));
     if (w->in->sized) snprintf(all, sizeof all, " of %s", human_bytes(bytes, w->in->bytes));

@@ -28,8 +28,23 @@ static struct {
 
 /* ---- The terminal ---------------------------------------------------------------------------- */
 
-/* Where our parent's standard output leads, if that is a terminal: mpirun gives its ranks a pseudo-terminal whatever
- * its own output is, and under a shell both are the same. */
+/* Whether mpirun has started this process. MPI_Init sets its variables in any process, so those count that the process
+ * began with. */
+static bool is_launched(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
+    FILE *all = fopen("/proc/self/environ", "r");
+    char *entry = NULL;
+    size_t room = 0;
+    bool launched = false;
+    while (all && !launched && getdelim(&entry, &room, '\0', all) >= 0)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            launched = launched || !strncmp(entry, names[i], strlen(names[i]));
+    free(entry);
+    if (all) fclose(all);
+    return launched;
+}
+
+/* Where our parent's standard output leads, if that is a terminal. */
 static bool parent_terminal(char target[64]) {
     char link[64];
     snprintf(link, sizeof link, "/proc/%d/fd/1", (int)getppid());
@@ -39,9 +54,10 @@ static bool parent_terminal(char target[64]) {
     return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
 }
 
+/* mpirun gives its ranks a pseudo-terminal whatever its own output is. */
 static bool is_terminal(FILE *out) {
     char target[64];
-    return isatty(fileno(out)) && (fileno(out) != STDOUT_FILENO || parent_terminal(target));
+    return isatty(fileno(out)) && (!is_launched() || parent_terminal(target));
 }
 
 static int columns_of(int fd) {
