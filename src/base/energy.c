@@ -80,13 +80,13 @@ bool energy_begin(energy *e) {
     return ok;
 }
 
-bool energy_since(const energy *e, double *joules) {
-    uint64_t all = 0, now;
+bool energy_since(const energy *e, uint64_t *microjoules) {
+    uint64_t now;
+    *microjoules = 0;
     for (int i = 0; i < e->count; i++) {
         if (!read_number(e->packages[i].fd, &now)) return false;
         if (now < e->packages[i].begun) now += e->packages[i].range;
-        all += now - e->packages[i].begun;
+        *microjoules += now - e->packages[i].begun;
     }
-    *joules = 1e-6 * (double)all;
     return true;
 }

@@ -28,8 +28,8 @@ void energy_close(energy *e);
 
 /* Begins an interval. False: a counter cannot be read. */
 bool energy_begin(energy *e);
-/* *joules of the interval so far. A counter may have begun anew once: with a range of 262 kJ and 250 W after 17 minutes.
- * False: a counter cannot be read. */
-bool energy_since(const energy *e, double *joules);
+/* *microjoules of the interval so far, in which a counter may have begun anew once: with a range of 262 kJ and 250 W it
+ * does so every 17 minutes. False: a counter cannot be read. */
+bool energy_since(const energy *e, uint64_t *microjoules);
 
 #endif

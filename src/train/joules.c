@@ -40,11 +40,11 @@ void joules_begin(trine_trainer *t) {
 }
 
 trine_status joules_end(trine_trainer *t, double *joules) {
-    double own = 0;
+    uint64_t own = 0;
     *joules = 0;
     if (!t->measures) return TRINE_OK;
     bool known = !t->joules || (t->counts && energy_since(t->joules, &own));
-    int64_t sums[2] = {(int64_t)(1e6 * own), !known};
+    int64_t sums[2] = {(int64_t)own, !known};
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), sums, sums, 2, TRINE_I64,
                          TRINE_SUM));
     *joules = sums[1] ? 0 : 1e-6 * (double)sums[0];
