@@ -30,7 +30,7 @@ static bool read_number(int fd, uint64_t *value) {
 static int open_file(const char *folder, const char *domain, const char *name) {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s/%s", folder, domain, name);
-    return n < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    return n < (int)sizeof path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
 }
 
 static bool is_package(const char *folder, const char *domain) {

@@ -1,5 +1,5 @@
-/* Events of TensorBoard, as bytes of its event files: protobuf messages of tensorflow's event.proto and summary.proto,
- * each in a record with two checksums (tensorflow/core/lib/io/record_writer.h):
+/* Events of TensorBoard, as bytes of its event files: protobuf messages of tensorflow's event.proto and
+ * summary.proto, each in a record with two checksums (tensorflow/core/lib/io/record_writer.h):
  *
  *     length (8 bytes, little-endian) | checksum of these | message | checksum of the message
  *
@@ -20,8 +20,8 @@ typedef struct {
 
 void event_bytes_free(event_bytes *b); /* leaves it empty */
 
-/* Adds a value to the list of an event's values, for event_values: one number, which the files have in fp32; or a text,
- * in Markdown. */
+/* Adds a value to the list of an event's values, for event_values: a number, which the files have in fp32; or a
+ * text, in Markdown. */
 void event_number(event_bytes *values, const char *tag, double value);
 void event_text(event_bytes *values, const char *tag, const char *text);
 

@@ -1,5 +1,5 @@
-/* Output files of lines: a log, a profile; or of records. A line is in the file completely or not at all: when a write
- * fails (a full disk, ...) its partial line is removed, so that the next line can be tried. Opening a file
+/* Output files of lines: a log, a profile; or of records. A line is in the file completely or not at all: when a
+ * write fails (a full disk, ...) its partial line is removed, so that the next line can be tried. Opening a file
  * does not change it: a caller with several files
  * first locks each (output_lock), and then calls output_begin.
  *

@@ -2,8 +2,8 @@
  * validations in its folder "validation", under the same names, so that TensorBoard draws both over each other.
  *
  * Each start of a run has files of its own, whose names sort behind those that are there. They begin with the step
- * from which the run goes on: TensorBoard drops what earlier files have from this step on, which is what an earlier run
- * wrote after the checkpoint; a run from step 0 replaces all. Then the configuration, as text.
+ * from which the run goes on: TensorBoard drops what earlier files have from this step on, which is what an earlier
+ * run wrote after the checkpoint; a run from step 0 replaces all. Then the configuration, as text.
  *
  * An event that cannot be written leaves a gap, as a line of the log does (train/log_file.h). Only world rank 0 has
  * such files. Not collective. */
@@ -24,7 +24,7 @@ void tensorboard_close(tensorboard **b);
  * validation's. Errors: TRINE_ENOMEM. */
 trine_status tensorboard_add(tensorboard *b, int64_t step, const cJSON *line);
 
-/* Checks that every event of this run was written; b may be NULL. Errors: TRINE_EIO with the number of lost events. */
+/* Checks that every event of this run was written; b may be NULL. Errors: TRINE_EIO with the number of lost ones. */
 trine_status tensorboard_check(const tensorboard *b);
 
 #endif

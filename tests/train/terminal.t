@@ -1,10 +1,12 @@
 #!/bin/bash
 # What programs show on a terminal: a bar that is rewritten in place, within the width, erased before anything else is
 # printed, and at the end, also by a signal; and nothing of it where the output is no terminal. script(1) is the terminal.
+# shellcheck disable=SC2016  # Perl's variables
 . tests/lib.sh
 needs script perl
 
 token_file "$data" 20240520 1 4096 4096
+# shellcheck disable=SC2086,SC2116  # on one line
 small="$(echo $SMALL) --hidden-size 64 --data-path $data --train-iters 30 --log-interval 10"
 
 # on_terminal COLUMNS COMMAND: its output on such a terminal is in $dir/out, standard error too
@@ -45,11 +47,13 @@ on_terminal 60 "$TRAIN $small --progress line"
 [ "$status" -eq 0 ] && shown '!@bars' && plain
 result $? "--progress line"
 
-run $TRAIN $small
+# shellcheck disable=SC2086  # words are meant to be split
+run "$TRAIN" $small
 [ "$status" -eq 0 ] && plain && [ "$(grep -c '^step .* | loss' "$dir/out")" -eq 4 ]
 result $? "no bar without a terminal"
 
-run env COLUMNS=40 $TRAIN $small --progress bar
+# shellcheck disable=SC2086
+run env COLUMNS=40 "$TRAIN" $small --progress bar
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/30 \[/, @bars) >= 2 && !grep { width($_) > 39 } @bars'
 result $? "--progress bar draws one without a terminal; COLUMNS"
 
