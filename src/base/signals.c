@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 
 #define COUNT 4
 
@@ -92,6 +93,7 @@ const char *signals_name(int number) {
 
 void signals_say(const char *text) {
     char line[1024];
+    terminal_line_erase();
     int length =
         snprintf(line, sizeof line, "%strine: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
     size_t left = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
@@ -106,6 +108,7 @@ void signals_say(const char *text) {
 
 _Noreturn void signals_end(int number) {
     sigset_t one;
+    terminal_line_erase();
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "base/progress.h"
 #include "core/spec.h"
 #include "device/device.h"
 #include "model/family.h"

@@ -18,6 +18,7 @@ static const char *const grad_types[] = {[TRINE_F32] = "fp32", [TRINE_BF16] = "b
 static const char *const explanations[] = {"layers"};
 static const char *const newest[] = {"auto"};
 static const char *const plans[] = {"auto"};
+static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option_type family_type = {read_family, print_family};
 
@@ -247,6 +248,10 @@ static const option rows[] = {
     {JOINT, OPTION_INT("eval-iters", trine_config, eval_iters, "N", 1, INT_MAX, 10, "global batches per validation")},
     {OF_RUN, OWN, OPTION_STRING("log", trine_run, log, "FILE", NULL,
          "write metrics as JSON lines; continued when --load resumes a run")},
+    {OF_RUN, GIVEN, OPTION_STRING("tensorboard", trine_run, tensorboard, "DIR", NULL,
+         "write metrics as TensorBoard's event files into this folder; continued when --load resumes a run")},
+    {OF_RUN, OWN, OPTION_CHOICE("progress", trine_run, progress, progresses, TRINE_PROGRESS_AUTO,
+         "a progress bar below the lines; auto: where standard output is a terminal; line: never; bar: always")},
     {OF_RUN, OWN, OPTION_DOUBLE("peak-tflops", trine_run, peak_tflops, "X", 0, INFINITY, 0,
          "peak TFLOP/s of one rank, to compute utilisation")},
     {OF_RUN, JOINT, OPTION_FLAG("profile", trine_run, profile, "profile all steps except the first two")},

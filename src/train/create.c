@@ -5,8 +5,10 @@
 #include "base/status.h"
 #include "comm/api/threads.h"
 #include "train/gpus.h"
+#include "train/joules.h"
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
+#include "train/tensorboard.h"
 #include "train/warm_up.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
@@ -175,6 +177,7 @@ static trine_status setup(trine_trainer *t) {
     TRY(memory_take(t));
     TRY(compare_programs(t));
     TRY(find_peak(t));
+    TRY(joules_open(t));
     return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
 }
 
@@ -207,6 +210,8 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     if (!t) return;
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
+    tensorboard_close(&t->board);
+    joules_close(t);
     state_destroy(&t->held);
     memory_free(t);
     blocks_writer_destroy(&t->writer);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
@@ -30,6 +31,7 @@ static pthread_mutex_t beginning =
     PTHREAD_MUTEX_INITIALIZER; /* of the training: phase is BEFORE no longer */
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
+static bool stopping; /* trine_stop_catch: the run saves before it ends */
 static double began; /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
@@ -88,6 +90,7 @@ static double confirm(double time) {
 
 static double on_signal(int number) {
     double time = clock_seconds();
+    if (number && !stopping) signals_end(number);
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
     if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
@@ -98,16 +101,25 @@ static double on_signal(int number) {
     return heard.asked > 0 ? confirm(time) : 0;
 }
 
-trine_status trine_stop_catch(void) {
-    caught = 0;
-    phase = BEFORE;
-    fresh = true;
-    began = clock_seconds();
+static trine_status catch_signals(void) {
     if (catching) return TRINE_OK;
     catching = true;
     trine_status status = signals_catch(on_signal);
     catching = status == TRINE_OK;
     return status;
+}
+
+trine_status trine_stop_catch(void) {
+    caught = 0;
+    phase = BEFORE;
+    fresh = true;
+    began = clock_seconds();
+    stopping = true;
+    return catch_signals();
+}
+
+trine_status trine_progress_catch(trine_progress how) {
+    return progress_wanted(stdout, how) ? catch_signals() : TRINE_OK;
 }
 
 void stop_training(void) {
@@ -142,7 +154,7 @@ static int64_t own_reason(double max_minutes, int rank) {
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why) {
     int64_t reason = own_reason(max_minutes, trine_comm_rank(world));
     *stop = false;
-    if (!catching && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
+    if (!stopping && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
     TRY(trine_all_reduce(world, &reason, &reason, 1, TRINE_I64, TRINE_MAX));
     *stop = reason != 0;
     acted = acted || *stop;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dp/dp.h"
+#include "train/joules.h"
 #include "train/stop.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
@@ -93,18 +94,23 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     uint64_t start = clock_ns();
     step_io step = make_step(t, &t->train, t->samples);
     double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
+    double joules;
+    joules_begin(t);
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
+    double seconds = 1e-9 * (double)(clock_ns() - start);
+    TRY(joules_end(t, &joules));
     *metrics = (trine_metrics){.step = t->steps,
                                .loss = step.loss,
                                .grad_norm = step.norm,
                                .lr = lr,
-                               .seconds = 1e-9 * (double)(clock_ns() - start),
+                               .seconds = seconds,
                                .tokens = tokens_per_step(t),
                                .peak_bytes = t->peak_bytes,
                                .skipped = step.skipped,
                                .skips = t->steps - t->updates,
-                               .loss_scale = step.loss_scale};
+                               .loss_scale = step.loss_scale,
+                               .joules = joules};
     return TRINE_OK;
 }
 

@@ -23,6 +23,8 @@ typedef struct {
     uint64_t most;      /* the largest of their bytes */
 } trainer_pageable;
 
+typedef struct tensorboard tensorboard; /* train/tensorboard.h */
+
 /* Token files and the order of their samples. */
 typedef struct {
     blend *samples;
@@ -47,6 +49,10 @@ struct trine_trainer {
     exec interpreter;
     profile *profile; /* NULL: not started */
     const output *log; /* the open log's file; NULL: none */
+    struct energy *joules; /* of the first rank of a machine: its counters (train/joules.h) */
+    bool measures, counts; /* the joules of a step are known, on every rank alike; this step's interval has begun */
+    bool shows;         /* trine_trainer_progress was called */
+    tensorboard *board; /* rank 0: the events' files; NULL: none */
     arena memory;
     void *base;       /* own_bytes of device memory */
     size_t own_bytes;
