@@ -201,12 +201,25 @@ typedef struct {
                                   (i + 1) T */
 } trine_data;
 
+/* The first and the last step of --trace-steps, counted from 1; {0, 0}: 10 to 12. */
+typedef struct {
+    int first, last;
+} trine_steps;
+
+/* The recorder (docs/seeing.md). */
+typedef struct {
+    const char *file;  /* of all ranks' instructions, waits, collectives and messages in these steps; NULL: none */
+    trine_steps steps;
+    bool no_ring;      /* do not record the last two steps */
+} trine_trace;
+
 typedef struct {
     trine_model model;
     trine_parallel parallel;
     trine_precision precision;
     trine_optimizer optimizer;
     trine_data data;
+    trine_trace trace;
     int micro_batch_size;  /* samples per forward pass and rank */
     int global_batch_size; /* samples per step over all ranks: micro x dp x number of
                               micro-batches; 0: micro x dp */
@@ -337,6 +350,16 @@ trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const
  * be written: the file has no part of it, and the trainer is unchanged; TRINE_ENOMEM,
  * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
+/* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that is
+ * the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it
+ * has, "" if nothing is written. Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM; the messages' own.
+ * Collective over: world. */
+trine_status trine_trainer_trace(trine_trainer *trainer, char *text, size_t size);
+/* For a program whose process is the trainer's own, before trine_world_create: SIGUSR2 writes the last two steps of
+ * this node's ranks, and so does SIGTERM where a rank of this node has ended, as when a launcher ends a job in which a
+ * rank was killed. With trine_stop_catch, which comes before, signals have the effects that it gives them; else SIGINT,
+ * SIGTERM, SIGHUP and SIGUSR1 end the process, as usual. Errors: TRINE_ENOMEM. Not collective. */
+trine_status trine_trace_catch(void);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);

@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-#define COUNT 4
+#define COUNT 5
 
-static const int numbers[COUNT] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-static const char *const names[COUNT] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"};
+static const int numbers[COUNT] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+static const char *const names[COUNT] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"};
 
 static atomic_bool arrived[COUNT];
 static sem_t news;

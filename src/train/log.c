@@ -28,6 +28,8 @@ struct trine_log {
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
 static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
     CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s: is one of the token files", path);
+    CHECK(!t->config.trace.file || strcmp(path, t->config.trace.file) != 0, TRINE_EINVAL,
+          "--log %s: is also the file of --trace", path);
     TRY(output_open(&l->file.out, "--log", path));
     CHECK(!t->profile || !report_file_is(t->profile->json, l->file.out), TRINE_EINVAL,
           "--log %s: is also the file of --profile-json", path);
@@ -50,6 +52,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->samples = trainer->samples;
     l->terminal = l->writes && terminal_is(out);
+    trace_set_folder(trainer->trace, path);
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
     if (status != TRINE_OK) trine_log_destroy(log);
@@ -138,6 +141,7 @@ static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
     fprintf(l->out, "step %" PRId64 ": gradient norm is not finite, update skipped", m->step);
     if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
+    if (t->ring_file[0]) fprintf(l->out, "; the last two steps: %s", t->ring_file);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);
     fputc('\n', l->out);
 }
@@ -179,6 +183,13 @@ static void print_epochs(trine_log *l, int64_t step) {
     l->samples = t->samples;
 }
 
+/* Once, after the last traced step. */
+static void print_trace(trine_log *l) {
+    trine_trainer *t = l->trainer;
+    if (t->traced[0]) fprintf(l->out, "trace    %s: %s\n", t->config.trace.file, t->traced);
+    t->traced[0] = '\0';
+}
+
 static void print_bar(trine_log *l, int64_t step) {
     int total = l->trainer->config.train_iters;
     if (!l->terminal || total < 1 || step >= total) return;
@@ -205,6 +216,7 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     bool due = interval > 0 && (m->step % interval == 0 || m->step == 1 || last);
     if (due || m->skipped) print_step(l, m);
     if (due) print_epochs(l, m->step);
+    print_trace(l);
     print_bar(l, m->step);
     fflush(l->out);
     return l->file.out ? write_step(l, m) : TRINE_OK;

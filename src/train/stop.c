@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/signals.h"
 #include "base/status.h"
-#include "comm/api/comm.h"
+#include "comm/api/observe.h"
 
 /* Signals that follow each other faster are one request: timeout(1) sends its signal twice. */
 #define TOGETHER 0.1
@@ -21,7 +21,7 @@
 #define LINGER_SILENT 1.0
 
 enum { BEFORE, TRAINING, SAVED };
-enum { WORD_BEFORE, WORD_LATER, WORD_AT_ONCE };
+enum { WORD_BEFORE, WORD_LATER, WORD_AT_ONCE, WORD_GONE };
 
 /* Per process: a signal is not addressed to a particular trainer. */
 static _Atomic int caught; /* the last signal's number; 0: none */
@@ -30,6 +30,7 @@ static pthread_mutex_t beginning =
     PTHREAD_MUTEX_INITIALIZER; /* of the training: phase is BEFORE no longer */
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
+static bool stopping; /* trine_stop_catch: the run saves before it ends */
 static double began; /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
@@ -86,8 +87,32 @@ static double confirm(double time) {
     return 0;
 }
 
+/* The ring, because a user asks for it. Without one SIGUSR2 ends the process, as usual. */
+static double tell_ring(void) {
+    char line[700], at[512];
+    comm_last done = comm_write_last("SIGUSR2", at, sizeof at);
+    if (done == COMM_LAST_NONE) signals_end(SIGUSR2);
+    snprintf(line, sizeof line, "SIGUSR2: the last two steps of this node's ranks: %s", at);
+    if (done == COMM_LAST_OWN) signals_say(line);
+    return 0;
+}
+
+/* The ring, because a rank was killed: its launcher ends the others. */
+static void tell_gone(void) {
+    char line[900], name[200], at[512];
+    int rank;
+    if (!comm_gone(&rank, name, sizeof name) || !comm_may_say(WORD_GONE)) return;
+    if (comm_write_last("a rank has ended", at, sizeof at) == COMM_LAST_NONE) return;
+    snprintf(line, sizeof line, "%s has ended; the last two steps of this node's ranks: %s", name, at);
+    signals_say(line);
+    linger(true);
+}
+
 static double on_signal(int number) {
     double time = clock_seconds();
+    if (number == SIGUSR2) return tell_ring();
+    if (number == SIGTERM) tell_gone();
+    if (number && !stopping) signals_end(number);
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
     if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
@@ -98,16 +123,25 @@ static double on_signal(int number) {
     return heard.asked > 0 ? confirm(time) : 0;
 }
 
-trine_status trine_stop_catch(void) {
-    caught = 0;
-    phase = BEFORE;
-    fresh = true;
-    began = clock_seconds();
+static trine_status catch_signals(void) {
     if (catching) return TRINE_OK;
     catching = true;
     trine_status status = signals_catch(on_signal);
     catching = status == TRINE_OK;
     return status;
+}
+
+trine_status trine_stop_catch(void) {
+    caught = 0;
+    phase = BEFORE;
+    fresh = true;
+    began = clock_seconds();
+    stopping = true;
+    return catch_signals();
+}
+
+trine_status trine_trace_catch(void) {
+    return catch_signals();
 }
 
 void stop_training(void) {
@@ -142,7 +176,7 @@ static int64_t own_reason(double max_minutes, int rank) {
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why) {
     int64_t reason = own_reason(max_minutes, trine_comm_rank(world));
     *stop = false;
-    if (!catching && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
+    if (!stopping && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
     TRY(trine_all_reduce(world, &reason, &reason, 1, TRINE_I64, TRINE_MAX));
     *stop = reason != 0;
     acted = acted || *stop;

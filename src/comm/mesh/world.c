@@ -206,6 +206,7 @@ _Noreturn void trine_abort(trine_world *world) {
     /* If trine_world_create failed there is no world, but MPI may have a job to abort. */
     if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
+    if (world) watch_say_last("error");
     world_end();
 }
 

@@ -1,4 +1,5 @@
 #include "comm/watch/watch.h"
+#include "comm/api/observe.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -76,6 +77,13 @@ void watch_say(const char *text, size_t bytes) {
     }
 }
 
+void watch_say_last(const char *why) {
+    char at[512], line[600];
+    if (!comm_write_last(why, at, sizeof at)) return;
+    int n = snprintf(line, sizeof line, "    the last two steps of this node's ranks: %s\n", at);
+    watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+}
+
 /* ---- Blocking calls -------------------------------------------------------------------------- */
 
 void watch_enter(const char *call) {
@@ -123,6 +131,7 @@ static void report(double waited) {
                             .absent = expected > count ? expected - count : 0,
                             .part = expected < own->size};
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
+        watch_say_last("timeout");
     }
     clock_nap(LINGER);
     _exit(1);
