@@ -207,18 +207,17 @@ static void print_call(trace_events *e, const trace_rank *r, const trace_call *c
     int at = start->at < p->count ? start->at : p->count;
     begin_event(e, "X", r->rank, is_message(c) ? THREAD_MESSAGES : THREAD_GROUPS + c->group);
     fprintf(e->out, ",\"name\":\"%s%s%s\"", tally_kind_text((trine_tally_kind)c->kind),
-            c->waits ? ", wait" : "", c->ended ? "" : " (unfinished)");
+            c->part == COMM_CALL_WAIT ? ", wait" : "", c->ended ? "" : " (unfinished)");
     print_span(e, r, is_message(c) ? "message" : "collective", c->began, c->ended);
     fprintf(e->out, ",\"args\":{\"group\":\"%s\",\"number\":%" PRIu64 ",\"bytes\":%" PRIu64,
             comm_group_name((trine_group)c->group), c->number, c->bytes);
-    if (c->ended > start->began && (c->waits || start->ended == c->ended)) {
+    if (c->ended > start->began && c->part != COMM_CALL_START) {
         uint64_t rate = c->bytes * 1000 / (c->ended - start->began);
         fprintf(e->out, ",\"GB/s\":%" PRIu64 ".%03d", rate / 1000, (int)(rate % 1000));
     }
     if (c->peer >= 0) fprintf(e->out, ",\"peer\":%d", c->peer);
     if (c->calls > 1) fprintf(e->out, ",\"calls\":%d", c->calls);
-    if (at < p->count && p->code[at].unit >= 0)
-        fprintf(e->out, ",\"unit\":%d", p->code[at].unit);
+    if (at < p->count && p->code[at].unit >= 0) fprintf(e->out, ",\"unit\":%d", p->code[at].unit);
     if (at < p->count && p->code[at].micro >= 0)
         fprintf(e->out, ",\"micro_batch\":%d", p->code[at].micro);
     fprintf(e->out, ",\"position\":%d%s}}", c->at, unfinished(c->ended));
@@ -242,7 +241,8 @@ static void print_arrow(trace_events *e, const trace_rank *r, const trace_call *
 static bool has_arrow(const trace_call *c) {
     if (!is_message(c) || comm_other_name((trine_group)c->group) == (trine_group)c->group)
         return false;
-    return c->kind == TRINE_TALLY_SEND ? !c->waits : c->waits && c->ended;
+    if (c->kind == TRINE_TALLY_SEND) return c->part == COMM_CALL_START;
+    return c->part == COMM_CALL_WAIT && c->ended;
 }
 
 static void print_calls(trace_events *e, const trace_rank *r, const trace_step *s,
@@ -254,8 +254,8 @@ static void print_calls(trace_events *e, const trace_rank *r, const trace_step *
         const trace_call *c = trace_call_at(s, r->room, n), *start = c;
         if (c->group >= TRINE_GROUPS || c->kind >= TRINE_TALLY_KINDS || !c->calls) continue;
         const trace_call **known = start_of(&all, c);
-        if (c->waits && *known && (*known)->number == c->number) start = *known;
-        if (!c->waits) *known = c;
+        if (c->part == COMM_CALL_WAIT && *known && (*known)->number == c->number) start = *known;
+        if (c->part == COMM_CALL_START) *known = c;
         print_call(e, r, c, start, p);
         if (has_arrow(c)) print_arrow(e, r, c);
     }
@@ -308,6 +308,5 @@ void trace_event_names(trace_events *e, const trace_rank *r, const trace_step *l
     print_thread(e, r->rank, THREAD_MESSAGES, "", "messages");
     for (int g = 0; g < TRINE_GROUPS; g++)
         if (comm_other_name((trine_group)g) == (trine_group)g)
-            print_thread(e, r->rank, THREAD_GROUPS + g, "group ",
-                         comm_group_name((trine_group)g));
+            print_thread(e, r->rank, THREAD_GROUPS + g, "group ", comm_group_name((trine_group)g));
 }

@@ -121,7 +121,7 @@ static trace_call *next_call(trace *t, const comm_called *c) {
                          .calls = 1,
                          .group = (uint8_t)c->group,
                          .kind = (uint8_t)c->kind,
-                         .waits = c->waits};
+                         .part = (uint8_t)c->part};
     t->used += !is_lane((int)c->group);
     return call;
 }

@@ -112,7 +112,8 @@ bool trace_write_ring(void *context, const char *why, char *text, size_t size) {
     snprintf(text, size, "%s", path);
     if (!comm_may_write()) return false;
     status_take(&callers);
-    if (publish(t, why, path) != TRINE_OK) snprintf(text, size, "not written, %s", status_message());
+    if (publish(t, why, path) != TRINE_OK)
+        snprintf(text, size, "not written, %s", status_message());
     status_clear();
     if (callers.status != TRINE_OK) status_give(&callers);
     return true;

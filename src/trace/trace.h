@@ -48,7 +48,7 @@ typedef struct {
     int32_t at;             /* the instruction in which it was made */
     int32_t peer;
     uint16_t calls; /* that were added up; 1: one */
-    uint8_t group, kind, waits;
+    uint8_t group, kind, part; /* part: comm_call_part */
 } trace_call;
 
 /* Records of a program. */

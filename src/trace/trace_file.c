@@ -9,8 +9,16 @@
 #include "trace/event.h"
 
 /* What a rank says of its steps. */
-enum { HEAD_COUNT, HEAD_STAGE, HEAD_TIMES, HEAD_CALLS, HEAD_AT, HEAD_OFFSET = HEAD_AT + 2,
-       HEAD_ERROR = HEAD_OFFSET + 2, HEAD_WORDS };
+enum {
+    HEAD_COUNT,
+    HEAD_STAGE,
+    HEAD_TIMES,
+    HEAD_CALLS,
+    HEAD_AT,
+    HEAD_OFFSET = HEAD_AT + 2,
+    HEAD_ERROR = HEAD_OFFSET + 2,
+    HEAD_WORDS
+};
 
 static trine_comm *everybody(const trace *t) {
     return trine_mesh_group(t->of.mesh, TRINE_WORLD);
@@ -138,8 +146,8 @@ trine_status trace_write(trace *t, const char *path, char *text, size_t size) {
     trine_status status =
         trine_world_agree(t->of.world, w.heads ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory"));
     if (status == TRINE_OK)
-        status = trine_all_gather(everybody(t), w.heads, own, (size_t)ranks * HEAD_WORDS,
-                                  TRINE_I64);
+        status =
+            trine_all_gather(everybody(t), w.heads, own, (size_t)ranks * HEAD_WORDS, TRINE_I64);
     for (int r = 0; status == TRINE_OK && r < ranks; r++)
         if (head_of(&w, r)[HEAD_ERROR] > w.error) w.error = head_of(&w, r)[HEAD_ERROR];
     if (status == TRINE_OK && trine_world_rank(t->of.world) > 0) status = send_steps(t, own);

@@ -31,7 +31,7 @@ static pthread_mutex_t beginning =
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
 static bool stopping; /* trine_stop_catch: the run saves before it ends */
-static double began; /* on the monotonic clock; 0: not set yet */
+static double began;  /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
 
@@ -103,7 +103,8 @@ static void tell_gone(void) {
     int rank;
     if (!comm_gone(&rank, name, sizeof name) || !comm_may_say(WORD_GONE)) return;
     if (comm_write_last("a rank has ended", at, sizeof at) == COMM_LAST_NONE) return;
-    snprintf(line, sizeof line, "%s has ended; the last two steps of this node's ranks: %s", name, at);
+    snprintf(line, sizeof line, "%s has ended; the last two steps of this node's ranks: %s", name,
+             at);
     signals_say(line);
     linger(true);
 }

@@ -92,7 +92,6 @@ static bool is_audited(const trine_comm *comm) {
     return comm->world->audit || comm->world->audit_wanted;
 }
 
-
 static bool is_observed(const trine_comm *comm, const comm_call *call) {
     return comm->world->observer && comm->size > 1 &&
            (call->count || call->kind == TRINE_TALLY_BARRIER);
@@ -107,7 +106,9 @@ static void tell_begin(const trine_comm *comm, const comm_call *call, uint64_t n
                                 .bytes = call->count * trine_dtype_bytes(call->type),
                                 .peer = call->peer < 0 ? -1 : comm->members[call->peer],
                                 .number = number,
-                                .waits = waits};
+                                .part = waits          ? COMM_CALL_WAIT
+                                        : call->starts ? COMM_CALL_START
+                                                       : COMM_CALL_WHOLE};
     o->begins(o->context, &called);
 }
 
@@ -289,8 +290,8 @@ static trine_status request_started(comm_request *request, trine_status status) 
 
 static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                                  trine_dtype type, comm_request *request, bool waits) {
-    const comm_call *call =
-        CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
+    const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type,
+                                 .peer = NO_PEER, .starts = true);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
     request->waits = waits;
@@ -319,7 +320,7 @@ trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size
 trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count,
                                    trine_dtype type, trine_reduction op, comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
-                                 .op = op, .peer = NO_PEER);
+                                 .op = op, .peer = NO_PEER, .starts = true);
     TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
@@ -330,7 +331,7 @@ trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *
                                        trine_dtype type, trine_reduction op,
                                        comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
-                                 .op = op, .peer = NO_PEER);
+                                 .op = op, .peer = NO_PEER, .starts = true);
     TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
@@ -344,7 +345,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 trine_status comm_reduce_scatter_onto_start(trine_comm *comm, void *dst, const void *src,
                                             size_t count, trine_dtype type, comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
-                                 .op = COMM_SUM_ONTO, .peer = NO_PEER);
+                                 .op = COMM_SUM_ONTO, .peer = NO_PEER, .starts = true);
     TRY(begin(comm, call, dst, true, src, true));
     ASSERT(!overlap(dst, part_bytes(comm, count, type), src, count * trine_dtype_bytes(type)));
     request_begin(request, comm, call);
@@ -367,7 +368,7 @@ trine_status comm_progress(trine_world *world) {
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                              int peer, comm_request *request) {
     const comm_call *call =
-        CALL(.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = peer);
+        CALL(.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = peer, .starts = true);
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
@@ -378,7 +379,7 @@ trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, tr
 trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
                              comm_request *request) {
     const comm_call *call =
-        CALL(.kind = TRINE_TALLY_RECV, .count = count, .type = type, .peer = peer);
+        CALL(.kind = TRINE_TALLY_RECV, .count = count, .type = type, .peer = peer, .starts = true);
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);

@@ -7,8 +7,13 @@
 
 /* ---- Calls ---- */
 
-/* A call of a group of several ranks: a blocking one, the start of another, or (waits) the wait for what was
- * started. */
+/* A call of a group of several ranks. */
+typedef enum {
+    COMM_CALL_WHOLE, /* a blocking one */
+    COMM_CALL_START, /* the start of one that a wait ends */
+    COMM_CALL_WAIT
+} comm_call_part;
+
 typedef struct {
     trine_group group;
     trine_tally_kind kind;
@@ -16,7 +21,7 @@ typedef struct {
     int peer;        /* world rank of the root, or of a message's other end; -1: none */
     uint64_t number; /* of a message: among those from its sender to its receiver in the group, the same on both
                         sides; else of the call in its group */
-    bool waits;
+    comm_call_part part;
 } comm_called;
 
 typedef struct {

@@ -92,8 +92,8 @@ void comm_node_name(const trine_world *world, char *name, size_t size) {
     bool other = false;
     for (int r = world->size - 1; r >= 0; r--) {
         if (world->hosts[r].board == own->board) lowest = r;
-        other = other || (world->hosts[r].board != own->board &&
-                          !strcmp(world->hosts[r].name, own->name));
+        other = other ||
+                (world->hosts[r].board != own->board && !strcmp(world->hosts[r].name, own->name));
     }
     if (other)
         snprintf(name, size, "%s-r%d", own->name, lowest);

@@ -511,8 +511,8 @@ bool board_keep_free(void *p) {
     board_write()->kept = 0;
     board_written();
     munmap(p, bytes);
-    (void)fallocate(board.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    kept_at(board.start.rank), (off_t)bytes);
+    (void)fallocate(board.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kept_at(board.start.rank),
+                    (off_t)bytes);
     board.kept = NULL;
     return true;
 }
