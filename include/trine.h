@@ -355,10 +355,9 @@ trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
  * has, "" if nothing is written. Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM; the messages' own.
  * Collective over: world. */
 trine_status trine_trainer_trace(trine_trainer *trainer, char *text, size_t size);
-/* For a program whose process is the trainer's own, before trine_world_create: SIGUSR2 writes the last two steps of
- * this node's ranks, and so does SIGTERM where a rank of this node has ended, as when a launcher ends a job in which a
- * rank was killed. With trine_stop_catch, which comes before, signals have the effects that it gives them; else SIGINT,
- * SIGTERM, SIGHUP and SIGUSR1 end the process, as usual. Errors: TRINE_ENOMEM. Not collective. */
+/* For a program whose process is the trainer's own, before trine_world_create and after trine_stop_catch, if that is
+ * called: SIGUSR2 to a rank writes the last two steps of its node's ranks (docs/seeing.md). Errors: TRINE_ENOMEM. Not
+ * collective. */
 trine_status trine_trace_catch(void);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);

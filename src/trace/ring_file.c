@@ -17,11 +17,9 @@ void trace_set_folder(trace *t, const char *path_beside) {
              path_beside ? path_beside : "");
 }
 
-/* What is written, once for names and once for events. */
 typedef struct {
     trace *t;
     trace_events e;
-    bool names;
     int ranks;
     uint64_t error;
 } ring_writer;
@@ -48,22 +46,25 @@ static trace_rank rank_of(const trace *t, const trace_ring *ring, bool gone) {
                         .gone = gone};
 }
 
+/* From a copy, so that what is said of a rank is of one moment. */
 static void write_rank(void *context, int job_rank, bool gone, const void *p, size_t bytes) {
     ring_writer *w = context;
-    const trace_ring *ring = p;
+    trace_ring *ring = malloc(bytes);
     (void)job_rank;
-    if (!is_sound(w->t, ring, bytes)) return;
+    if (ring) memcpy(ring, p, bytes);
+    if (!ring || !is_sound(w->t, ring, bytes)) {
+        free(ring);
+        return;
+    }
     uint64_t programs = ring->programs;
     trace_rank r = rank_of(w->t, ring, gone);
     const trace_step *last = programs ? trace_ring_step(ring, programs - 1) : NULL;
-    if (w->names) {
-        trace_event_names(&w->e, &r, last, last ? program_of(w->t, ring, last) : NULL);
-        return;
-    }
+    trace_event_names(&w->e, &r, last, last ? program_of(w->t, ring, last) : NULL);
     for (uint64_t n = programs > 2 ? programs - 2 : 0; n < programs; n++) {
         const trace_step *s = trace_ring_step(ring, n);
         trace_event_step(&w->e, &r, s, program_of(w->t, ring, s));
     }
+    free(ring);
 }
 
 static void count_rank(void *context, int job_rank, bool gone, const void *p, size_t bytes) {
@@ -87,10 +88,7 @@ static void write_file(trace *t, const char *why, FILE *out) {
     trace_file_number(&w.e, "ranks", w.ranks);
     trace_file_number(&w.e, "clock_error_ns", (int64_t)w.error);
     trace_file_events(&w.e);
-    for (int names = 1; names >= 0; names--) {
-        w.names = names;
-        comm_kept_each(write_rank, &w);
-    }
+    comm_kept_each(write_rank, &w);
     trace_file_end(&w.e);
 }
 

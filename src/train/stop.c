@@ -21,7 +21,7 @@
 #define LINGER_SILENT 1.0
 
 enum { BEFORE, TRAINING, SAVED };
-enum { WORD_BEFORE, WORD_LATER, WORD_AT_ONCE, WORD_GONE };
+enum { WORD_BEFORE, WORD_LATER, WORD_AT_ONCE };
 
 /* Per process: a signal is not addressed to a particular trainer. */
 static _Atomic int caught; /* the last signal's number; 0: none */
@@ -52,6 +52,7 @@ static bool say(int word, int number, const char *text) {
 }
 
 static void linger(bool said) {
+    if (said) comm_hush();
     if (comm_launched() > 1) clock_nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
@@ -97,23 +98,9 @@ static double tell_ring(void) {
     return 0;
 }
 
-/* The ring, because a rank was killed: its launcher ends the others. */
-static void tell_gone(void) {
-    char line[900], name[200], at[512];
-    int rank;
-    if (!comm_gone(&rank, name, sizeof name) || !comm_may_say(WORD_GONE)) return;
-    if (comm_write_last("a rank has ended", at, sizeof at) == COMM_LAST_NONE) return;
-    snprintf(line, sizeof line, "%s has ended; the last two steps of this node's ranks: %s", name,
-             at);
-    signals_say(line);
-    linger(true);
-}
-
 static double on_signal(int number) {
     double time = clock_seconds();
     if (number == SIGUSR2) return tell_ring();
-    if (number == SIGTERM) tell_gone();
-    if (number && !stopping) signals_end(number);
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
     if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
@@ -124,10 +111,10 @@ static double on_signal(int number) {
     return heard.asked > 0 ? confirm(time) : 0;
 }
 
-static trine_status catch_signals(void) {
+static trine_status catch_signals(bool all) {
     if (catching) return TRINE_OK;
     catching = true;
-    trine_status status = signals_catch(on_signal);
+    trine_status status = signals_catch(on_signal, all);
     catching = status == TRINE_OK;
     return status;
 }
@@ -138,11 +125,11 @@ trine_status trine_stop_catch(void) {
     fresh = true;
     began = clock_seconds();
     stopping = true;
-    return catch_signals();
+    return catch_signals(true);
 }
 
 trine_status trine_trace_catch(void) {
-    return catch_signals();
+    return catch_signals(false);
 }
 
 void stop_training(void) {

@@ -68,15 +68,15 @@ typedef bool (*comm_last_words)(void *context, const char *why, char *text, size
  * progress has ended. */
 void comm_on_end(comm_last_words write, void *context);
 void comm_on_end_no_more(const void *context);
-/* Calls it; COMM_LAST_NONE: there is none, and text is "". Reports of a wait that lasts too long, and trine_abort, do.
- * From any thread. */
+/* Calls it; COMM_LAST_NONE: there is none, and text is "". Reports of a wait that lasts too long do,
+ * trine_abort, and the rank whose neighbour on the node has ended. From any thread. */
 typedef enum { COMM_LAST_NONE, COMM_LAST_ELSEWHERE, COMM_LAST_OWN } comm_last;
 comm_last comm_write_last(const char *why, char *text, size_t size);
 /* Of this node's ranks that want to write within two seconds, one may. From any thread. */
 bool comm_may_write(void);
-/* Whether a rank of this node that takes part in the job is gone: *rank and its name ("rank 5 [pp1 dp0 tp1] on host7
- * (pid 123)"). From any thread. */
-bool comm_gone(int *rank, char *name, size_t size);
+/* This job ends by a signal to all of it: from now on no rank of this node says that another is gone, and no
+ * comm_may_say is true. From any thread. */
+void comm_hush(void);
 /* The name of this node in the names of files: its host's, with its lowest rank behind it ("host7-r4") where another
  * node of the world has the same host name. */
 void comm_node_name(const trine_world *world, char *name, size_t size);

@@ -262,6 +262,10 @@ bool comm_may_say(int word) {
     return board_may_say(word);
 }
 
+void comm_hush(void) {
+    board_hush();
+}
+
 bool comm_leaving(void) {
     return board_is_leaving();
 }

@@ -65,7 +65,8 @@ static struct {
     char *page;
     board_header *header;
     slot *own;
-    void *kept; /* board_keep's; NULL: none */
+    void *kept;    /* board_keep's; NULL: none */
+    int neighbour; /* the slot of board_neighbour_gone; -1: not known yet */
 } board;
 
 static board_header own_header;
@@ -335,6 +336,7 @@ void board_join(void) {
     leaving = false;
     board.start = ask_launcher();
     board.fd = -1;
+    board.neighbour = -1;
     if (!join_shared()) {
         memset(&own_header, 0, sizeof own_header);
         memset(&own_slot, 0, sizeof own_slot);
@@ -536,14 +538,16 @@ void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone
     }
 }
 
-bool board_gone(rank_place *at) {
-    for (int i = 0; board.path[0] && i < board.start.size; i++) {
-        slot s;
-        if (!read_place(i, &s) || !is_gone(&s.at)) continue;
-        *at = s.at;
-        return true;
-    }
-    return false;
+bool board_neighbour_gone(rank_place *at) {
+    slot s;
+    int size = board.start.size, own = board.start.rank;
+    if (!board.path[0]) return false;
+    for (int n = 1; board.neighbour < 0 && n < size; n++)
+        if (read_place((own + n) % size, &s)) board.neighbour = (own + n) % size;
+    if (board.neighbour < 0) board.neighbour = own;
+    if (board.neighbour == own || !read_place(board.neighbour, &s) || !is_gone(&s.at)) return false;
+    *at = s.at;
+    return true;
 }
 
 bool board_claim_file(void) {

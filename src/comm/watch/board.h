@@ -133,8 +133,9 @@ bool board_keep_free(void *p);
 /* Calls `each` for those of all ranks, with their places; `gone`: the process has ended. From any thread. */
 void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone, const void *p, size_t bytes),
                      void *context);
-/* The first rank of this board whose process has ended without board_leave; false: none. From any thread. */
-bool board_gone(rank_place *at);
+/* Whether the next rank of this board, in a ring of them, has ended without board_leave; its place. From one thread,
+ * after board_seal. Cost: a look at its slot, and into /proc. */
+bool board_neighbour_gone(rank_place *at);
 /* Of the ranks of a board that want to write a file for it within two seconds, one may. From any thread. */
 bool board_claim_file(void);
 

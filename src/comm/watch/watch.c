@@ -1,5 +1,6 @@
 #include "comm/watch/watch.h"
 #include "comm/api/observe.h"
+#include "comm/watch/last_words.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -170,6 +171,7 @@ static void *watch_loop(void *unused) {
         waited = same ? waited + step : 0;
         number = watch.number;
         board_beat();
+        last_words_look();
         if (limit <= 0 || waited <= limit) continue;
         time_out(waited);
         waited = last = 0;
