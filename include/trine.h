@@ -350,8 +350,8 @@ trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const
  * be written: the file has no part of it, and the trainer is unchanged; TRINE_ENOMEM,
  * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
-/* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that is
- * the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it
+/* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that
+ * is the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it
  * has, "" if nothing is written. Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM; the messages' own.
  * Collective over: world. */
 trine_status trine_trainer_trace(trine_trainer *trainer, char *text, size_t size);

@@ -28,7 +28,7 @@ static trine_status read_steps(void *to, const char *text) {
     if (*end != '-') last = end;
     CHECK(*text >= '0' && *text <= '9' && (*end != '-' || (end[1] >= '0' && end[1] <= '9')) &&
               !*last && a >= 1 && b >= a && b < INT_MAX,
-          TRINE_EINVAL, "must be a step, 10, or two, 10-12");
+          TRINE_EINVAL, "\"%.40s\" is neither a step, 10, nor two, 10-12", text);
     *s = (trine_steps){(int)a, (int)b};
     return TRINE_OK;
 }

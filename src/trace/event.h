@@ -3,8 +3,8 @@
  *
  *   ph X   a span. cat: "step" (of a program), "instruction", "wait" (for an instruction's operands), "collective",
  *          "message"; ts and dur in microseconds, with three decimals, on rank 0's clock. args: unit, micro_batch,
- *          bytes, "GB/s" (from the start of a call to the end of its wait) and others. What has not ended ends when the
- *          file is written; its args have "unfinished": true
+ *          bytes, "GB/s" (from the start of a call to the end of its wait) and others. What has not ended ends when
+ *          the file is written; its args have "unfinished": true
  *   ph s, f   an arrow from a message's send to the wait in which it was received; its id is the message's own
  *   ph M   names of processes and threads
  *

@@ -12,18 +12,18 @@
  *
  * Room follows from the program (trace_room_of): a time for each instruction, and calls for each by its kind. Calls
  * of a group beyond the room of the instructions so far are added to the last one in the same instruction, so no time
- * is lost; messages of the pipeline have room for each. The ring has at most TRACE_RING_INSTRUCTIONS and TRACE_RING_CALLS of a program, the last ones; where
- * steps are traced, all.
+ * is lost; messages of the pipeline have room for each. The ring has at most TRACE_RING_INSTRUCTIONS and
+ * TRACE_RING_CALLS of a program, the last ones; where steps are traced, all.
  *
- * Clocks. A traced step's times are those of the rank's own clock. Before the first and after the last traced step the
- * difference to rank 0's clock is measured (comm_clock_offset), and is linear in between; the larger error of the two
- * stands in the file. The ring has the difference measured when the trainer was made.
+ * Clocks. A traced step's times are those of the rank's own clock. Before the first and after the last traced step
+ * the difference to rank 0's clock is measured (comm_clock_offset), and is linear in between; the larger error of
+ * the two stands in the file. The ring has the difference measured when the trainer was made.
  *
  * The files are JSON of the "trace event format" that ui.perfetto.dev and chrome://tracing read (event.h).
  *
- * Invariant: the bits of a run do not depend on it; a step allocates nothing. Cost: two readings of the clock for each
- * instruction and each call of a group. A GPU's instructions are recorded as the host sees them, which only starts
- * them. */
+ * Invariant: the bits of a run do not depend on it; a step allocates nothing. Cost: two readings of the clock for
+ * each instruction and each call of a group. A GPU's instructions are recorded as the host sees them, which only
+ * starts them. */
 #ifndef TRINE_TRACE_TRACE_H
 #define TRINE_TRACE_TRACE_H
 
@@ -34,8 +34,8 @@
 
 /* ---- Records ----------------------------------------------------------------------------------- */
 
-/* Of an instruction, which began when the one before it ended. 0: not yet. At program->count: the wait for this rank's
- * last sends. */
+/* Of an instruction, which began when the one before it ended. 0: not yet. At program->count: the wait for this
+ * rank's last sends. */
 typedef struct {
     _Atomic uint64_t waited, ended; /* ns of this rank's clock: its operands were there; it was done */
 } trace_time;
@@ -56,8 +56,8 @@ typedef struct {
     int64_t times, calls;
 } trace_room;
 
-/* A program's record; trace_room.times times and trace_room.calls calls lie behind it, of which a later one overwrites
- * the one that is as many places before. */
+/* A program's record; trace_room.times times and trace_room.calls calls lie behind it, of which a later one
+ * overwrites the one that is as many places before. */
 typedef struct {
     int64_t step;         /* 0: nothing yet. Of an evaluation: the step before it */
     uint64_t began, ended; /* ended 0: it runs */
@@ -156,8 +156,8 @@ trine_status trace_after(trace *t, int64_t step, bool *due);
 /* Whether steps were traced that are in no file. The same on every rank. */
 bool trace_pending(const trace *t);
 
-/* Rank 0 writes `path`, a rank after the other, and text = what it has: steps, ranks, the error of the clocks. Errors,
- * on every rank alike: TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
+/* Rank 0 writes `path`, a rank after the other, and text = what it has: steps, ranks, the error of the clocks.
+ * Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
 trine_status trace_write(trace *t, const char *path, char *text, size_t size);
 
 /* The folder of the ring's file, until trace_destroy; NULL: the current one. */

@@ -1,5 +1,5 @@
-/* The trainer's recorder (trace/trace.h): making it, the file of --trace, and the ring's file when a step's norm is not
- * finite. */
+/* The trainer's recorder (trace/trace.h): making it, the file of --trace, and the ring's file when a step's norm is
+ * not finite. */
 #ifndef TRINE_TRAIN_TRACE_RUN_H
 #define TRINE_TRAIN_TRACE_RUN_H
 
