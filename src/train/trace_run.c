@@ -63,10 +63,12 @@ trine_status trace_run_after(trine_trainer *t) {
     return due ? trine_trainer_trace(t, t->traced, sizeof t->traced) : TRINE_OK;
 }
 
-void trace_run_skipped(trine_trainer *t) {
+/* No rank begins the next step before it is written. */
+trine_status trace_run_skipped(trine_trainer *t) {
     const trine_precision *p = &t->config.precision;
     bool searches = p->fp16 && p->loss_scale <= 0;
     t->ring_file[0] = '\0';
-    if (searches || t->steps - t->finite_step > 1) return;
+    if (searches || t->steps - t->finite_step > 1 || t->config.trace.no_ring) return TRINE_OK;
     (void)comm_write_last("gradient norm is not finite", t->ring_file, sizeof t->ring_file);
+    return trine_barrier(trine_mesh_group(t->mesh, TRINE_WORLD));
 }

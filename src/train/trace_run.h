@@ -13,8 +13,8 @@ trine_status trace_run_begin(trine_trainer *t);
 trine_status trace_run_before(trine_trainer *t);
 trine_status trace_run_after(trine_trainer *t);
 /* After a step whose norm was not finite: writes the ring, if the step before had a finite one and no loss scale is
- * being searched for. Not collective. */
-void trace_run_skipped(trine_trainer *t);
+ * being searched for. Errors: the barrier's own. Collective over: world. */
+trine_status trace_run_skipped(trine_trainer *t);
 void trace_run_end(trine_trainer *t);
 
 #endif

@@ -82,7 +82,7 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
         t->finite_norm = step->norm;
     } else {
         TRY(overflow_find(&t->held, t->dev, t->mesh, t->overflow));
-        trace_run_skipped(t);
+        TRY(trace_run_skipped(t));
     }
     scaler_verdict verdict = scaler_update(&t->scale, step->skipped);
     return verdict == SCALER_STUCK ? status_user(stuck(t)) : TRINE_OK;
