@@ -90,21 +90,16 @@ static uint64_t get(const _Atomic uint64_t *at) {
     return atomic_load_explicit(at, memory_order_relaxed);
 }
 
+/* Of a program that is longer than its record, the places of earlier instructions have later ones. */
 static int first_kept(const trace_step *s, trace_room kept) {
-    return s->count + 1 > kept.times ? (int)(s->count + 1 - kept.times) : 0;
+    return s->at + 1 > kept.times ? (int)(s->at + 1 - kept.times) : 0;
 }
 
 int trace_event_at(const trace_step *s, trace_room kept, bool *waits) {
-    int at = 0;
+    int at = s->at;
     *waits = false;
-    if (s->ended) return -1;
-    /* Of a program that is longer than its record, places of earlier instructions are used again. */
-    uint64_t last = s->began;
-    for (int n = 0; n <= s->count && n < kept.times; n++) {
-        uint64_t ended = get(&trace_time_at(s, kept, n)->ended);
-        if (ended >= last) last = ended, at = n + 1;
-    }
-    *waits = at <= s->count && !get(&trace_time_at(s, kept, at)->waited);
+    if (s->ended || at < 0 || at > s->count) return -1;
+    *waits = !get(&trace_time_at(s, kept, at)->waited);
     return at;
 }
 
@@ -162,7 +157,7 @@ static void print_times(trace_events *e, const trace_rank *r, const trace_step *
                         const program *p) {
     int first = first_kept(s, r->room), at = first;
     uint64_t began = first ? get(&trace_time_at(s, r->room, first)->waited) : s->began;
-    for (uint64_t ended = 1; at <= p->count && ended; at++) {
+    for (uint64_t ended = 1; at <= p->count && at <= s->at && ended; at++) {
         const trace_time *t = trace_time_at(s, r->room, at);
         uint64_t waited = get(&t->waited);
         ended = get(&t->ended);
@@ -262,7 +257,7 @@ static void print_calls(trace_events *e, const trace_rank *r, const trace_step *
 }
 
 void trace_event_step(trace_events *e, const trace_rank *r, const trace_step *s, const program *p) {
-    if (s->count != p->count || !s->began) return;
+    if (s->count != p->count || !s->began || s->at < 0) return;
     print_step(e, r, s);
     print_times(e, r, s, p);
     print_calls(e, r, s, p);

@@ -31,9 +31,9 @@ static void clear(trace_step *s, trace_room kept, const program *p) {
     }
 }
 
-static void allow(trace *t, const program *p) {
-    const instr *i = &p->code[t->at];
-    if (t->at < p->count && !instr_is_message((instr_kind)i->kind))
+static void allow(trace *t, const program *p, int at) {
+    const instr *i = &p->code[at];
+    if (at < p->count && !instr_is_message((instr_kind)i->kind))
         t->allowed += trace_calls_of(i, t->of.layout);
 }
 
@@ -50,11 +50,11 @@ void trace_program(void *context, const program *p, int at) {
     s->count = p->count;
     s->calls = 0;
     s->ended = 0;
+    s->at = at;
     t->now = s;
-    t->at = at;
     t->used = 0;
     t->allowed = TRACE_CALLS_BESIDE;
-    allow(t, p);
+    allow(t, p, at);
     atomic_fetch_add(&t->ring->programs, 1);
     s->began = clock_ns();
 }
@@ -65,7 +65,7 @@ void trace_waited(void *context, const program *p, int at) {
     (void)p;
     if (!t->now) return;
     trace_time *time = trace_time_at(t->now, t->room, at);
-    set(at < t->at ? &time->ended : &time->waited, clock_ns());
+    set(at < t->now->at ? &time->ended : &time->waited, clock_ns());
 }
 
 /* Keeps a traced step. */
@@ -85,8 +85,8 @@ void trace_executed(void *context, const program *p, int at) {
             set(&trace_time_at(t->now, t->room, at + 1)->waited, 0);
             set(&trace_time_at(t->now, t->room, at + 1)->ended, 0);
         }
-        t->at = at + 1;
-        allow(t, p);
+        t->now->at = at + 1;
+        allow(t, p, at + 1);
         return;
     }
     t->now->ended = now;
@@ -105,7 +105,7 @@ static bool is_lane(int group) {
 static trace_call *alike(const trace *t, const comm_called *c) {
     for (int64_t n = t->now->calls; n-- > 0 && t->now->calls - n < t->room.calls;) {
         trace_call *last = trace_call_at(t->now, t->room, n);
-        if (last->at != t->at) break;
+        if (last->at != t->now->at) break;
         if (last->group == c->group) return last;
     }
     return NULL;
@@ -116,7 +116,7 @@ static trace_call *next_call(trace *t, const comm_called *c) {
     *call = (trace_call){.began = clock_ns(),
                          .number = c->number,
                          .bytes = c->bytes,
-                         .at = t->at,
+                         .at = t->now->at,
                          .peer = c->peer,
                          .calls = 1,
                          .group = (uint8_t)c->group,

@@ -63,6 +63,7 @@ typedef struct {
     uint64_t began, ended; /* ended 0: it runs */
     int64_t calls;         /* so far */
     int32_t evaluates, count; /* count: of its instructions */
+    _Atomic int32_t at;       /* the one in progress; count: the last sends, also when it has ended */
 } trace_step;
 
 #define TRACE_RING_INSTRUCTIONS (1 << 15)
@@ -125,7 +126,6 @@ typedef struct trace {
     comm_observer observer;
     /* while a program runs */
     trace_step *now; /* NULL: nothing is recorded */
-    int at;
     int64_t used, allowed; /* calls beside the pipeline's messages: so far; up to the end of this instruction */
     trace_call *call;      /* in progress; NULL: none */
     /* of the clock, before and after the traced steps: when, the difference, its error */
