@@ -201,12 +201,25 @@ typedef struct {
                                   (i + 1) T */
 } trine_data;
 
+/* The first and the last step of --trace-steps, counted from 1; {0, 0}: 10 to 12. */
+typedef struct {
+    int first, last;
+} trine_steps;
+
+/* The recorder (docs/seeing.md). */
+typedef struct {
+    const char *file;  /* of all ranks' instructions, waits, collectives and messages in these steps; NULL: none */
+    trine_steps steps;
+    bool no_ring;      /* do not record the last two steps */
+} trine_trace;
+
 typedef struct {
     trine_model model;
     trine_parallel parallel;
     trine_precision precision;
     trine_optimizer optimizer;
     trine_data data;
+    trine_trace trace;
     int micro_batch_size;  /* samples per forward pass and rank */
     int global_batch_size; /* samples per step over all ranks: micro x dp x number of
                               micro-batches; 0: micro x dp */
@@ -376,6 +389,15 @@ trine_status trine_progress_catch(trine_progress how);
  * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there; TRINE_ENOMEM. Collective
  * over: world. */
 trine_status trine_trainer_tensorboard(trine_trainer *trainer, const char *folder);
+/* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that
+ * is the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it
+ * has, "" if nothing is written. Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM; the messages' own.
+ * Collective over: world. */
+trine_status trine_trainer_trace(trine_trainer *trainer, char *text, size_t size);
+/* For a program whose process is the trainer's own, before trine_world_create and after trine_stop_catch, if that is
+ * called: SIGUSR2 to a rank writes the last two steps of its node's ranks (docs/seeing.md). Errors: TRINE_ENOMEM. Not
+ * collective. */
+trine_status trine_trace_catch(void);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);

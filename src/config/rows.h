@@ -21,6 +21,7 @@ static const char *const plans[] = {"auto"};
 static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option_type family_type = {read_family, print_family};
+static const option_type steps_type = {read_steps, print_steps};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
  * meaning, since it orders the text of checkpoints. */
@@ -257,6 +258,13 @@ static const option rows[] = {
     {OF_RUN, JOINT, OPTION_FLAG("profile", trine_run, profile, "profile all steps except the first two")},
     {OF_RUN, OWN, OPTION_STRING("profile-json", trine_run, profile_json, "FILE", NULL,
          "write the profile as one line of JSON, replacing the file; implies --profile")},
+    {GIVEN, OPTION_STRING("trace", trine_config, trace.file, "FILE", NULL,
+         "write all ranks' instructions, waits, collectives and messages of some steps as one file for "
+         "ui.perfetto.dev, replacing it")},
+    {JOINT, OPTION_TYPE("trace-steps", trine_config, trace.steps, &steps_type, "A-B",
+         "--trace: the first and the last step, or one; otherwise 10-12")},
+    {JOINT, OPTION_FLAG("no-ring", trine_config, trace.no_ring,
+         "do not record the last two steps, which are written when a run hangs, fails, meets a NaN or gets SIGUSR2")},
 
     {OPTION_HEADING("Inspection without running")},
     {OF_RUN, OWN, OPTION_FLAG("dry-run", trine_run, dry_run,

@@ -30,6 +30,8 @@ struct trine_log {
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
 static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
     CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s: is one of the token files", path);
+    CHECK(!t->config.trace.file || strcmp(path, t->config.trace.file) != 0, TRINE_EINVAL,
+          "--log %s: is also the file of --trace", path);
     TRY(output_open(&l->file.out, "--log", path));
     CHECK(!t->profile || !report_file_is(t->profile->json, l->file.out), TRINE_EINVAL,
           "--log %s: is also the file of --profile-json", path);
@@ -52,6 +54,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->samples = trainer->samples;
     if (!trainer->shows) progress_begin(out, TRINE_PROGRESS_AUTO, l->writes);
+    trace_set_folder(trainer->trace, path);
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
     if (status != TRINE_OK) trine_log_destroy(log);
@@ -213,6 +216,7 @@ static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
     fprintf(l->out, "step %" PRId64 ": gradient norm is not finite, update skipped", m->step);
     if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
+    if (t->ring_file[0]) fprintf(l->out, "; the last two steps: %s", t->ring_file);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);
     fputc('\n', l->out);
 }
@@ -259,6 +263,13 @@ static void print_epochs(trine_log *l, int64_t step) {
     l->samples = t->samples;
 }
 
+/* Once, after the last traced step. */
+static void print_trace(trine_log *l) {
+    trine_trainer *t = l->trainer;
+    if (t->traced[0]) fprintf(l->out, "trace    %s: %s\n", t->config.trace.file, t->traced);
+    t->traced[0] = '\0';
+}
+
 /* m: of the step; NULL: before the first one of this process, of which no time is known. */
 static void show_bar(const trine_log *l, int64_t step, const trine_metrics *m) {
     int total = l->trainer->config.train_iters;
@@ -282,6 +293,7 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     bool due = interval > 0 && (m->step % interval == 0 || m->step == 1 || last);
     if (due || m->skipped) terminal_line_erase(), print_step(l, m);
     if (due) print_epochs(l, m->step);
+    print_trace(l);
     fflush(l->out);
     show_bar(l, m->step, m);
     return writes_lines(l) ? write_step(l, m) : TRINE_OK;

@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/status.h"
-#include "comm/api/comm.h"
+#include "comm/api/observe.h"
 
 /* Signals that follow each other faster are one request: timeout(1) sends its signal twice. */
 #define TOGETHER 0.1
@@ -32,7 +32,7 @@ static pthread_mutex_t beginning =
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
 static bool stopping; /* trine_stop_catch: the run saves before it ends */
-static double began; /* on the monotonic clock; 0: not set yet */
+static double began;  /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
 
@@ -53,6 +53,7 @@ static bool say(int word, int number, const char *text) {
 }
 
 static void linger(bool said) {
+    if (said) comm_hush();
     if (comm_launched() > 1) clock_nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
@@ -88,8 +89,19 @@ static double confirm(double time) {
     return 0;
 }
 
+/* The ring, because a user asks for it. Without one SIGUSR2 ends the process, as usual. */
+static double tell_ring(void) {
+    char line[700], at[512];
+    comm_last done = comm_write_last("SIGUSR2", at, sizeof at);
+    if (done == COMM_LAST_NONE) signals_end(SIGUSR2);
+    snprintf(line, sizeof line, "SIGUSR2: the last two steps of this node's ranks: %s", at);
+    if (done == COMM_LAST_OWN) signals_say(line);
+    return 0;
+}
+
 static double on_signal(int number) {
     double time = clock_seconds();
+    if (number == SIGUSR2) return tell_ring();
     if (number && !stopping) signals_end(number);
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
@@ -101,10 +113,10 @@ static double on_signal(int number) {
     return heard.asked > 0 ? confirm(time) : 0;
 }
 
-static trine_status catch_signals(void) {
+static trine_status catch_signals(bool all) {
     if (catching) return TRINE_OK;
     catching = true;
-    trine_status status = signals_catch(on_signal);
+    trine_status status = signals_catch(on_signal, all);
     catching = status == TRINE_OK;
     return status;
 }
@@ -115,11 +127,15 @@ trine_status trine_stop_catch(void) {
     fresh = true;
     began = clock_seconds();
     stopping = true;
-    return catch_signals();
+    return catch_signals(true);
+}
+
+trine_status trine_trace_catch(void) {
+    return catch_signals(false);
 }
 
 trine_status trine_progress_catch(trine_progress how) {
-    return progress_wanted(stdout, how) ? catch_signals() : TRINE_OK;
+    return progress_wanted(stdout, how) ? catch_signals(true) : TRINE_OK;
 }
 
 void stop_training(void) {
