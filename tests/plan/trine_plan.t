@@ -104,10 +104,10 @@ as_searched() {
         print ""; print $NF }' "$dir/found" >"$dir/row"
     cat "$dir/row" "$dir/search"
     [ "$(head -n 1 "$dir/row")" = "$(awk '$1 == 1 && $3 == "s" { sub(/.*GiB */, ""); print }' "$dir/search")" ] &&
-        awk -v step="$(tail -n 1 "$dir/row")" '$1 == 1 && $3 == "s" { d = $2 / step - 1 } END { exit !(d < 1e-3 && d > -1e-3) }' "$dir/search"
+        awk -v step="$(tail -n 1 "$dir/row")" '$1 == 1 && $3 == "s" { d = $2 / step - 1; n++ } END { exit !(n && d < 1e-3 && d > -1e-3) }' "$dir/search"
 }
 check "they are those of the search" as_searched
-kept() { awk -F, 'NR == 3 { exit !($5 == 2 && $6 == 2 && $8 == 2 && $11 == 1 && $13 == "none" && $14 == 0 && $15 == 1) }' "$dir/found"; }
+kept() { awk -F, 'NR == 3 { n = $5 == 2 && $6 == 2 && $8 == 2 && $11 == 1 && $13 == "none" && $14 == 0 && $15 == 1 } END { exit !n }' "$dir/found"; }
 check "what a row says is kept, dp among it" kept
 {
     echo heads,hidden,layers,seq,tp,pp,v,dp,gpus,batch,mbs,schedule,recompute,sp,zero
