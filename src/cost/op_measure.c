@@ -69,7 +69,7 @@ trine_status measure_add(const measure *m, int ranks, measured_points *points) {
         measured_point p = c->of;
         qsort(c->seconds, (size_t)kept, sizeof *c->seconds, ascending);
         p.ranks = ranks;
-        p.seconds = c->seconds[(kept - 1) / 4];
+        p.seconds = 0.5 * (c->seconds[(kept - 1) / 2] + c->seconds[kept / 2]);
         CHECK(measured_add(points, &p), TRINE_EUNSUPPORTED, "more than %d measured operators",
               MEASURED_POINTS);
     }

@@ -1,8 +1,7 @@
 /* Measures operators as training calls them: the lists of a small model run forward and backward in memory of their
  * own, then the optimizer, on a clock_device. So an operator's operands lie where they lie in training: those of the
  * operator before are in a cache, and those of a block are not, since the model has as many blocks as the caches have
- * no room for. A point is the lower quartile of all calls of an operator with the same sizes: calls that other
- * programs delay do not count, and a single lucky one does not either. */
+ * no room for. A point is the median of all calls of an operator with the same sizes. */
 #ifndef TRINE_COST_OP_MEASURE_H
 #define TRINE_COST_OP_MEASURE_H
 
@@ -21,7 +20,7 @@ typedef struct {
  * the job. Collective over: node. */
 trine_status measure_model(measure *m, device *dev, const gpt_shape *s, int runs, trine_comm *node);
 
-/* Appends the quartiles as points of `ranks` at once. Errors: TRINE_EUNSUPPORTED: there is no room. Not collective. */
+/* Appends the medians as points of `ranks` at once. Errors: TRINE_EUNSUPPORTED: there is no room. Not collective. */
 trine_status measure_add(const measure *m, int ranks, measured_points *points);
 void measure_destroy(measure *m);
 

@@ -2,9 +2,9 @@
  *
  * Operators are measured as training calls them (cost/op_measure.h): for each number of ranks that share a node's
  * cores (1, 2, 4 ... and all of this job) as many ranks run at once, each with its share of the threads, while the
- * others wait; in fp32, and in bf16 where the processor has it. A point is the mean of these ranks' lower quartiles.
- * With two ranks a node or more, so are all-reduce, all-gather, reduce-scatter and messages, by bytes and by the
- * group's size. What was not measured is stated as an assumption. */
+ * others wait; in fp32, and in bf16 where the processor has it. A point is the mean of these ranks' medians. With two
+ * ranks a node or more, so are all-reduce, all-gather, reduce-scatter and messages, by bytes and by the group's size.
+ * What was not measured is stated as an assumption. */
 #ifndef TRINE_DOCTOR_HARDWARE_FILE_H
 #define TRINE_DOCTOR_HARDWARE_FILE_H
 
