@@ -26,6 +26,8 @@
 struct alternate_listener {
     struct sockaddr_un address;
     int listener;
+    const char *trace; /* alternate_trace */
+    int traced;        /* jobs */
 };
 
 struct alternate_job {
@@ -82,6 +84,13 @@ void alternate_close(alternate_listener **t) {
     unlink((*t)->address.sun_path);
     free(*t);
     *t = NULL;
+}
+
+trine_status alternate_trace(alternate_listener *t, const char *path) {
+    CHECK(!path || strlen(path) + sizeof "--trace=-1000" < WORD_SIZE, TRINE_EINVAL,
+          "--trace %s: is too long", path);
+    t->trace = path;
+    return TRINE_OK;
 }
 
 /* ---- The command line of a job ---- */
@@ -163,7 +172,15 @@ static trine_status find_rank_program(char path[WORD_SIZE]) {
     return TRINE_OK;
 }
 
-static trine_status begin_command(command *c, const alternate_listener *t, int ranks) {
+static void add_trace(command *c, alternate_listener *t) {
+    if (!t->trace) return;
+    const char *end = strrchr(t->trace, '.');
+    if (!end || strchr(end, '/')) end = t->trace + strlen(t->trace);
+    add(c, "--trace=%.*s-%d%s", (int)(end - t->trace), t->trace, ++t->traced, end);
+    add(c, "--trace-steps=1-%d", ALTERNATE_TRACED);
+}
+
+static trine_status begin_command(command *c, alternate_listener *t, int ranks) {
     char path[WORD_SIZE];
     TRY(find_rank_program(path));
     *c = (command){0};
@@ -174,6 +191,7 @@ static trine_status begin_command(command *c, const alternate_listener *t, int r
     }
     add(c, "%s", path);
     add(c, "%s", t->address.sun_path);
+    add_trace(c, t);
     return TRINE_OK;
 }
 

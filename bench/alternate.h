@@ -53,6 +53,10 @@ typedef struct alternate_job alternate_job;
 /* Listens on a socket in `dir`, which is owned by the caller. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status alternate_open(alternate_listener **t, const char *dir);
 void alternate_close(alternate_listener **t);
+/* From now on each job writes its first ALTERNATE_TRACED steps as a trace: `path` with the number of the job, from 1,
+ * before its ending ("t-1.json"). NULL: none. `path` is kept by reference. Errors: TRINE_EINVAL if it is too long. */
+#define ALTERNATE_TRACED 3
+trine_status alternate_trace(alternate_listener *t, const char *path);
 
 /* Starts the configured trainer on the ranks of its layout (a single rank without mpirun) and returns when all of
  * them are ready. Only one job may be starting at a time. Errors: TRINE_EIO if it cannot be started or exits early.

@@ -21,6 +21,7 @@ typedef struct {
     const char *json, *dir; /* dir: for temporary files, which are removed */
     const char *only;       /* NULL: everything */
     const char *hardware;   /* of `planned`: name or path (cost/hardware.h); NULL: not given */
+    const char *trace;      /* NULL: none */
     bool help;              /* was printed */
 } bench_options;
 

@@ -270,6 +270,7 @@ static trine_status measure_all(bench *b) {
 static trine_status measure_with_text(bench *b) {
     TRY(tokenfile_create(&b->text, b->k->dir, b->k->model.vocab_size, 1 << 16));
     trine_status status = alternate_open(&b->table, b->text.dir);
+    if (status == TRINE_OK) status = alternate_trace(b->table, b->k->trace);
     if (status == TRINE_OK) status = measure_all(b);
     alternate_close(&b->table);
     tokenfile_remove(&b->text);

@@ -76,9 +76,13 @@ static int32_t *field_of(instr *i, char letter) {
 }
 
 int instr_field(const instr *i, char letter) {
-    instr copy = *i;
-    const int32_t *field = field_of(&copy, letter);
-    return field ? *field : -1;
+    switch (letter) {
+#define FIELD_CASE(letter, member)                                                                 \
+    case letter: return i->member;
+        FIELD_LIST(FIELD_CASE)
+#undef FIELD_CASE
+    default: return -1;
+    }
 }
 
 instr program_instr(instr_kind kind, int unit, int micro) {

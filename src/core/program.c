@@ -8,7 +8,11 @@
 #include "base/status.h"
 
 void program_create(program *p, const program_spec *spec, int stage) {
-    *p = (program){.spec = spec, .stage = stage};
+    *p = (program){.spec = spec, .stage = stage, .chunks = 1, .chunk = {stage}};
+    if (!spec->chunks) return;
+    p->chunks = 0;
+    for (int c = 0; c < spec->chunks && p->chunks < STAGE_CHUNKS; c++)
+        if (spec->place[c] == stage) p->chunk[p->chunks++] = c;
 }
 
 void program_destroy(program *p) {
@@ -67,9 +71,10 @@ trine_status program_rewrite(program *p, trine_status (*pass)(const program *p, 
 
 int program_chunk(const program *p, const instr *i) {
     if (i->unit >= 0) return spec_chunk_of(p->spec, i->unit);
-    if (i->chunk >= 0) return spec_stage_chunk(p->spec, p->stage, i->chunk);
-    bool names = instr_field_use((instr_kind)i->kind, 'c') != FIELD_NONE;
-    return names ? spec_stage_chunk(p->spec, p->stage, 0) : -1;
+    bool names = i->chunk >= 0 || instr_field_use((instr_kind)i->kind, 'c') != FIELD_NONE;
+    int n = i->chunk >= 0 ? i->chunk : 0;
+    if (!names) return -1;
+    return n < p->chunks ? p->chunk[n] : spec_stage_chunk(p->spec, p->stage, n);
 }
 
 bool program_changes_stream(const program *p, const instr *i) {
@@ -134,7 +139,7 @@ static bool applies(const program *p, const instr *i, const operand_rule *rule) 
     case TAKES_BATCH: return spec_takes_batch(s, i->unit);
     case RECEIVES: return i->unit == spec_chunk_first(s, chunk) && spec_receives(s, chunk);
     case CLOSES: return i->unit == spec_chunk_last(s, chunk) && chunk < spec_edges(s);
-    case OPENS: return i->unit == spec_chunk_first(s, chunk) && spec_stage_chunks(s, p->stage) > 1;
+    case OPENS: return i->unit == spec_chunk_first(s, chunk) && p->chunks > 1;
     case SMALL_AT_REST: return spec_small_at_rest(s);
     case SET: return instr_field(i, rule->optional) >= 0;
     case UNSET: return instr_field(i, rule->optional) < 0;

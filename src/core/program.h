@@ -23,9 +23,10 @@ typedef struct {
     int count, capacity;
     int slots, streams, keeps;              /* activation slots, gradient streams, keep buffers */
     int gathers[CLASSES], reduces[CLASSES]; /* buffers */
+    int chunks, chunk[STAGE_CHUNKS];        /* the stage's, as spec_stage_chunk has them */
 } program;
 
-/* An empty program for one stage. `spec` must outlive it. */
+/* An empty program for one stage. `spec` must outlive it, and its chunks stay where they are. */
 void program_create(program *p, const program_spec *spec, int stage);
 void program_destroy(program *p);
 

@@ -21,16 +21,13 @@ int spec_stage_of(const program_spec *s, int chunk) {
 }
 
 int spec_chunk_of(const program_spec *s, int unit) {
-    int low = 0, high = spec_chunks(s);
     ASSERT(unit >= 0 && unit < s->units);
-    while (high - low > 1) {
-        int middle = (low + high) / 2;
-        if (s->first[middle] <= unit)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    int chunks = spec_chunks(s);
+    int c = (int)((int64_t)unit * chunks / s->units); /* chunks are nearly alike */
+    if (c >= chunks) c = chunks - 1;
+    while (c > 0 && s->first[c] > unit) c--;
+    while (c < chunks - 1 && s->first[c + 1] <= unit) c++;
+    return c;
 }
 
 int spec_stage_chunks(const program_spec *s, int stage) {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "device/work.h"
 
@@ -19,13 +20,9 @@ const char *count_text(counted what) {
 /* ---- The trace ------------------------------------------------------------------------------- */
 
 static trine_status append(count_trace *t, count_event event) {
-    if (t->count == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 64;
-        count_event *more = realloc(t->at, (size_t)capacity * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory to count %d operators", capacity);
-        t->at = more;
-        t->capacity = capacity;
-    }
+    count_event *more = grow(t->at, t->count, &t->capacity, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory to count %d operators", t->count + 1);
+    t->at = more;
     t->at[t->count++] = event;
     return TRINE_OK;
 }

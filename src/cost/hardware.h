@@ -4,7 +4,8 @@
  *     "memory_rate": {"value": 2039e9, "how": "stated", "source": "NVIDIA A100 datasheet"}
  *
  * with how the number is known: stated by a maker or in a paper, measured, or fitted to measured steps (and then
- * which). A file says in "about" which machine it is.
+ * which). A file says in "about" which machine it is, may say in "checked" how well it predicts, and says in
+ * "calibrated" that it was scaled to one run.
  *
  * Where such numbers do not say how long an operator takes, as on processors with caches, a file has also
  *
@@ -42,6 +43,19 @@
     X(network_latency, 0, 1, "seconds of a step of a ring between nodes, and of a message")                          \
     X(message_efficiency, 0.001, 1, "of the network, for a message")
 
+/* What a machine is scaled by: with rates of f times their values and these times divided by f, each step takes 1 / f
+ * of its time. */
+#define HARDWARE_RATES(X) X(matmul_rate) X(matmul_rate_fp32) X(memory_rate) X(node_rate) X(network_rate)
+#define HARDWARE_TIMES(X) X(launch_time) X(host_time) X(node_latency) X(network_latency)
+
+/* How far predictions of measured steps were off, as parts of the measured seconds:
+ *
+ *     "checked": {"mean": 0.019, "worst": 0.046, "rows": 8, "source": "Korthikanti et al., 2022, table 5"} */
+typedef struct {
+    double mean, worst;
+    int rows; /* 0: the file is unchecked */
+} hardware_checked;
+
 /* X(member, least, most, default, meaning): what a file may leave out. */
 #define HARDWARE_MORE_LIST(X)                                                                                        \
     X(cores, 0, 65536, 0, "cores of a node, which its ranks share; 0: a rank has a processor of its own")            \
@@ -51,6 +65,8 @@ typedef struct {
 #define HARDWARE_MEMBER(name, least, most, meaning) double name;
     HARDWARE_LIST(HARDWARE_MEMBER)
 #undef HARDWARE_MEMBER
+    hardware_checked checked;
+    double calibrated; /* what hardware_scale multiplied the rates by; 0: nothing */
 #define HARDWARE_MEMBER(name, least, most, absent, meaning) double name;
     HARDWARE_MORE_LIST(HARDWARE_MEMBER)
 #undef HARDWARE_MEMBER
@@ -87,5 +103,18 @@ const char *hardware_type(trine_dtype type);
  * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL
  * with the names that there are; those of reading and of hardware_parse. Not collective. */
 trine_status hardware_read(hardware *out, const char *name);
+
+/* Rates of `factor` times their values; the machine is then unchecked. Pure. */
+void hardware_scale(hardware *h, double factor);
+/* The text of file NAME, scaled, each number that changed marked as fitted, with `source` and what it was before;
+ * owned by the caller (free). Errors: those of hardware_read, also of a number that leaves its range; TRINE_ENOMEM.
+ * Not collective. */
+trine_status hardware_scaled_text(const char *name, double factor, const char *source, char **text);
+/* Flops a second of products in 16 bits, or in fp32, as stated: before it was calibrated. Pure. */
+double hardware_peak(const hardware *h, bool half);
+
+/* The time that a prediction may mean, [*least, *most], by the worst error on the file's own checks; false: it is
+ * unchecked, and they are `seconds`. Pure. */
+bool hardware_range(const hardware *h, double seconds, double *least, double *most);
 
 #endif

@@ -31,6 +31,13 @@ bool measured_add(measured_points *m, const measured_point *p) {
     return true;
 }
 
+void measured_scale(measured_points *m, double factor) {
+    for (int n = 0; n < m->count; n++) {
+        m->at[n].seconds /= factor;
+        m->log_rate[n] -= log2(factor);
+    }
+}
+
 /* ---- Regression ------------------------------------------------------------------------------ */
 
 /* Sums of the normal equations, of differences from the place that is asked for. */

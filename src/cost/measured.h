@@ -35,6 +35,8 @@ typedef struct {
 
 /* Appends a point. False: there is no room. */
 bool measured_add(measured_points *m, const measured_point *p);
+/* Divides all seconds by a factor. */
+void measured_scale(measured_points *m, double factor);
 /* Seconds of what was not measured itself: p->seconds is ignored; p->ranks as a number between others. -1: nothing of
  * this kind and type was measured. without: a point that is left out; -1: none. Pure. */
 double measured_seconds(const measured_points *m, const measured_point *p, int without);

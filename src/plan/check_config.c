@@ -378,6 +378,7 @@ static void fill_in(trine_config *c, int ranks) {
     if (c->parallel.exact && !c->parallel.exact_dp && c->micro_batch_size >= 1)
         c->parallel.exact_dp = c->global_batch_size / c->micro_batch_size;
     gpt_canonical(&c->model);
+    if (c->trace.file && !c->trace.steps.last) c->trace.steps = (trine_steps){10, 12};
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 
@@ -456,8 +457,7 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     complain(f, "no valid layout of %d rank%s for this model", ranks, plural);
 }
 
-trine_status trine_config_check(trine_config *config, int ranks) {
-    CHECK_GIVEN(config, "config");
+static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     fill_in(&c, ranks);
@@ -470,11 +470,23 @@ trine_status trine_config_check(trine_config *config, int ranks) {
     check_parallel(&c.parallel, f);
     check_precision(&c, f);
     check_training(&c, f);
+    EXPECT(!c.trace.file || c.trace.steps.last <= c.train_iters,
+           "--trace-steps %d-%d: --train-iters is %d", c.trace.steps.first, c.trace.steps.last,
+           c.train_iters);
     int others = f->count;
     if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
-    if (f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
-    if (f->count) return status_user(RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text));
+    if (suggests && f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
+    if (f->count) return RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text);
     *config = c;
     return TRINE_OK;
+}
+
+trine_status check_config_alone(trine_config *config, int ranks) {
+    return check_all(config, ranks, false);
+}
+
+trine_status trine_config_check(trine_config *config, int ranks) {
+    CHECK_GIVEN(config, "config");
+    return status_user(check_all(config, ranks, true));
 }

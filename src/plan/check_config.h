@@ -11,4 +11,7 @@
  * trine_config_check does; what does not depend on the layout is not looked at. Pure. */
 bool check_config_layout(const trine_config *config, trine_layout l, int ranks);
 
+/* trine_config_check that suggests no other layouts, for those who try many. */
+trine_status check_config_alone(trine_config *config, int ranks);
+
 #endif

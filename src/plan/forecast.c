@@ -15,143 +15,48 @@ const char *forecast_text(forecast_part part) {
     return texts[part];
 }
 
-enum {
-    PASSES = 4,
-    WAYS = 4
-}; /* kinds of passes of a unit; with or without adding, and with a keep buffer */
-
-typedef struct {
-    bool known;
-    unit_seconds seconds;
-} price;
-
 /* The prices of a step. */
 typedef struct {
     const rehearsal *r;
-    cost_rules rules;
-    gpt_shape shape;
+    const forecast_rules *rules;
+    pricing prices;
     const program *programs; /* of all stages */
     rank_state *states;      /* (stages): sizes only */
     int stated;              /* of them exist */
-    price units[UNIT_KINDS][PASSES][WAYS];
-    double *updates;     /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
-    trine_status status; /* of a price that could not be made */
-} pricing;
+    double *updates;         /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
+} step_prices;
 
-/* ---- Units ------------------------------------------------------------------------------------ */
-
-static int pass_index(int kind) {
-    return kind == FORWARD ? 0 : kind == BACKWARD ? 1 : kind == BACKWARD_INPUT ? 2 : 3;
-}
-
-static const unit_seconds *unit_price(pricing *w, const program *p, const instr *i) {
-    unit_kind kind = gpt_unit_kind(&w->shape, i->unit);
+static const unit_seconds *unit_price(step_prices *w, const program *p, const instr *i) {
     unit_pass pass = {.kind = (instr_kind)i->kind,
                       .adds = i->kind != FORWARD && !spec_begins_lane(p->spec, i->micro),
                       .keeps = i->keep >= 0};
-    price *at = &w->units[kind][pass_index(i->kind)][pass.adds + 2 * pass.keeps];
-    if (at->known) return &at->seconds;
-    trine_status status = unit_cost(&w->rules, &w->shape, w->r->dev, i->unit, pass, &at->seconds);
-    if (w->status == TRINE_OK) w->status = status;
-    at->known = true;
-    return &at->seconds;
+    return price_pass(&w->prices, i->unit, pass);
 }
 
-/* ---- The optimizer ---------------------------------------------------------------------------- */
-
-/* Elements of a unit that a rank updates. */
-static size_t owned(const rank_state *h, const held_unit *u) {
-    size_t count = 0;
-    for (int r = 0; r < flat_ranges(&u->layout); r++)
-        if (!state_borrowed(u, r)) count += state_owned(h, u, r).count;
-    return count;
-}
-
-static trine_status run_optimizer(device *d, bool update, size_t n, bool copies) {
-    static const adamw_args args;
-    static float numbers[1];
-    static double sums[1];
-    if (!update) return ops_sum_squares(d, sums, numbers, n);
-    return ops_adamw(d, numbers, numbers, numbers, copies ? numbers : NULL, numbers, n, &args);
-}
-
-/* Seconds of AdamW, or of the norm's squares, over n elements. */
-static trine_status optimizer_price(pricing *w, const rank_state *h, bool update, size_t n,
-                                    double *seconds) {
-    count_trace t = {.tp = 1};
-    count_device d;
-    count_device_init(&d, w->r->dev, &t);
-    trine_status status = n ? run_optimizer(&d.device, update, n, state_has_master(h)) : TRINE_OK;
-    unit_seconds sum = trace_cost(&w->rules, &t, w->shape.compute);
-    *seconds = cost_has(&w->rules.machine, COST_UPDATE) ? sum.memory : 0;
-    count_trace_destroy(&t);
-    return status;
-}
-
-static trine_status price_stage(pricing *w, int stage) {
+static trine_status price_stage(step_prices *w, int stage) {
     rank_state *h = &w->states[stage];
-    state_config config =
-        resolve_state(&w->r->config, w->programs, &w->shape, w->r->dev, (trine_coord){.pp = stage});
+    state_config config = resolve_state(&w->r->config, w->programs, &w->prices.shape, w->r->dev,
+                                        (trine_coord){.pp = stage});
     size_t all = 0;
     TRY(state_create(h, &config));
     w->stated++;
     for (int n = 0; n < h->count; n++) {
-        size_t count = owned(h, &h->units[n]);
+        size_t count = price_elements(h, &h->units[n]);
         all += count;
-        TRY(optimizer_price(w, h, true, count, &w->updates[h->units[n].unit]));
+        TRY(price_optimizer(&w->prices, h, true, count, &w->updates[h->units[n].unit]));
     }
-    return optimizer_price(w, h, false, all, &w->updates[w->r->spec.units + stage]);
-}
-
-/* ---- Communication ---------------------------------------------------------------------------- */
-
-static group_place place_along(const trine_config *c, int ranks, trine_axis axis) {
-    trine_layout l = c->parallel.layout;
-    trine_coord next = {0};
-    next.at[axis] = 1;
-    int size = axis_size(l, axis);
-    return (group_place){size, size > 1 ? trine_layout_rank(l, next) : 1, ranks};
-}
-
-/* A message: all of a stream, or the share of a tp rank, which the receiving node then gathers. */
-static double message_time(const pricing *w, double bytes) {
-    const machine_cost *m = &w->rules.machine;
-    group_place pp = place_along(&w->r->config, w->r->ranks, TRINE_AXIS_PP);
-    int tp = w->rules.tp.size;
-    bool shared = gpt_splits_rows(&w->shape); /* each tp rank has its own rows */
-    if (!cost_has(m, COST_MESSAGES)) return 0;
-    if (!w->rules.by->scatters || tp == 1 || shared) return op_message(m, pp, bytes);
-    return op_message(m, pp, bytes / tp) +
-           op_collective(m, w->rules.tp, TRINE_TALLY_ALL_GATHER, bytes / tp * (tp - 1));
-}
-
-static double collective_time(const pricing *w, const instr *i, double bytes) {
-    const machine_cost *m = &w->rules.machine;
-    trine_axis axis = i->kind == REDUCE_TP ? TRINE_AXIS_TP
-                      : i->kind == TIE     ? TRINE_AXIS_PP
-                                           : TRINE_AXIS_DP;
-    group_place at = place_along(&w->r->config, w->r->ranks, axis);
-    bool all_reduce = i->kind != GATHER && spec_zero(&w->r->spec)->grads != SHARD;
-    trine_tally_kind kind = all_reduce          ? TRINE_TALLY_ALL_REDUCE
-                            : i->kind == GATHER ? TRINE_TALLY_ALL_GATHER
-                                                : TRINE_TALLY_REDUCE_SCATTER;
-    if (!cost_has(m, COST_DP)) return 0;
-    if (i->kind == TIE) at.stride *= at.size - 1, at.size = 2;
-    return op_collective(m, at, kind, bytes);
+    return price_optimizer(&w->prices, h, false, all, &w->updates[w->r->spec.units + stage]);
 }
 
 static double communication_time(const void *context, const program *p, const instr *i) {
-    const pricing *w = context;
-    const instr_part *part = run_part_of((instr_kind)i->kind);
-    double bytes = part->bytes ? (double)part->bytes(&w->states[p->stage], p, i) : 0;
-    if (instr_is_message((instr_kind)i->kind)) return message_time(w, bytes);
-    return bytes > 0 ? collective_time(w, i, bytes) : 0;
+    const step_prices *w = context;
+    return price_communication(&w->prices, &w->states[p->stage], p, i);
 }
 
 /* ---- A step ----------------------------------------------------------------------------------- */
 
 static double stage_time(const void *context, const program *p, const instr *i) {
-    pricing *w = (pricing *)context; /* which keeps prices */
+    step_prices *w = (step_prices *)context; /* which keeps prices */
     if (i->kind == UPDATE) return w->updates[i->unit];
     if (i->kind == NORM) return w->updates[w->r->spec.units + p->stage];
     if (!instr_computes((instr_kind)i->kind)) return 0;
@@ -160,7 +65,7 @@ static double stage_time(const void *context, const program *p, const instr *i) 
 }
 
 /* The parts of what a stage computes. */
-static void add_busy(pricing *w, const program *p, double parts[FORECAST_PARTS]) {
+static void add_busy(step_prices *w, const program *p, double parts[FORECAST_PARTS]) {
     for (int n = 0; n < p->count; n++) {
         const instr *i = &p->code[n];
         if (!instr_computes((instr_kind)i->kind)) {
@@ -180,12 +85,11 @@ static trine_status create(forecast *f, int stages) {
     return TRINE_OK;
 }
 
-static trine_status simulate(pricing *w, forecast *f) {
-    const implementation *by = w->rules.by;
+static trine_status simulate(step_prices *w, forecast *f) {
     int stages = w->programs->spec->stages;
-    bool late = stages > 1 ? by->late : by->late_alone;
-    bool occupies = w->rules.machine.h->host_moves > 0;
-    pp_durations durations = {communication_time, by->blocks, late, occupies};
+    bool occupies = w->rules->machine->host_moves > 0;
+    pp_durations durations = {communication_time, w->rules->by->blocks,
+                              forecast_late(w->rules, stages), occupies};
     pp_times t;
     TRY(pp_simulate(w->programs, stage_time, &durations, w, &t));
     f->step = t.step;
@@ -196,10 +100,10 @@ static trine_status simulate(pricing *w, forecast *f) {
         f->stage[p][FORECAST_DP] = t.waits[p][PP_WAITS_COLLECTIVE];
     }
     pp_times_destroy(&t);
-    return w->status;
+    return w->prices.status;
 }
 
-static trine_status price_and_simulate(pricing *w, forecast *f) {
+static trine_status price_and_simulate(step_prices *w, forecast *f) {
     int stages = w->programs->spec->stages;
     size_t units = (size_t)w->programs->spec->units;
     w->states = calloc((size_t)stages, sizeof *w->states);
@@ -212,16 +116,10 @@ static trine_status price_and_simulate(pricing *w, forecast *f) {
 /* Of these programs. */
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
                                       const program *programs, forecast *f) {
-    pricing w = {
-        .r = r,
-        .programs = programs,
-        .rules = {.machine = {rules->machine, rules->without, r->ranks, r->config.parallel.threads},
-                  .by = rules->by,
-                  .tp = place_along(&r->config, r->ranks, TRINE_AXIS_TP),
-                  .recompute = r->config.parallel.recompute,
-                  .adds_apart = rules->by->add_bytes > 0 && r->spec.micros > 1}};
-    gpt_shape shape = resolve_shape(&r->config, r->dev, 0);
-    w.shape = cost_shape(&w.rules, &shape);
+    step_prices w = {.r = r,
+                     .rules = rules,
+                     .prices = pricing_of(rules, &r->config, r->ranks, r->dev, r->spec.micros),
+                     .programs = programs};
     TRY(create(f, programs->spec->stages));
     trine_status status = price_and_simulate(&w, f);
     for (int p = 0; p < w.stated; p++) state_destroy(&w.states[p]);

@@ -4,7 +4,7 @@
 #ifndef TRINE_PLAN_FORECAST_H
 #define TRINE_PLAN_FORECAST_H
 
-#include "cost/unit_cost.h"
+#include "plan/pricing.h"
 #include "plan/rehearse.h"
 
 /* Where the time of a stage goes; its parts add up to the step. */
@@ -23,12 +23,6 @@ typedef enum {
 #undef FORECAST_ENUM
         FORECAST_PARTS
 } forecast_part;
-
-typedef struct {
-    const hardware *machine;
-    const implementation *by;
-    unsigned without; /* a set of 1 << cost_part */
-} forecast_rules;
 
 typedef struct {
     double step; /* seconds */

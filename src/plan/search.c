@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/grow.h"
 #include "base/status.h"
 #include "device/cuda/sizes.h"
+#include "plan/check_config.h"
 #include "plan/outside_plan.h"
 #include "plan/report.h"
+#include "plan/search_bound.h"
 
 /* ---- Candidates ------------------------------------------------------------------------------- */
 
@@ -75,18 +78,45 @@ static void list_values(const search_space *s, values v[SEARCH_DIMENSIONS]) {
         if (s->fixed >> d & 1) v[d] = (values){{value_of(&s->base, (search_dimension)d)}, 1};
 }
 
+search_layout search_base(const search_space *s) {
+    search_layout l = {.step = NAN};
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
+        l.value[d] = value_of(&s->base, (search_dimension)d);
+    return l;
+}
+
+int search_dp(const search_space *s, const search_layout *l) {
+    int stage = l->value[SEARCH_TP] * l->value[SEARCH_PP];
+    return s->ranks % stage ? 0 : s->ranks / stage;
+}
+
+static int chunks_of(const search_layout *l) {
+    return l->value[SEARCH_PP] * l->value[SEARCH_VIRTUAL];
+}
+
+/* "3,3,...": as many layers for each chunk. */
+static const char *split_evenly(char text[SEARCH_EVEN], int layers, int chunks) {
+    *text = '\0';
+    for (int n = 0; n < chunks; n++)
+        c_append(text, SEARCH_EVEN, "%s%d", n ? "," : "", layers / chunks);
+    return text;
+}
+
 trine_config search_config(const search_space *s, const search_layout *l) {
     trine_config c = s->base;
     for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, (search_dimension)d, l->value[d]);
+    if (s->even && chunks_of(l) > 1)
+        c.parallel.pp_split = split_evenly(s->even, c.model.num_layers, chunks_of(l));
     return c;
 }
 
-/* Whether another candidate is the same run: what has no effect is at its first value. */
+/* Whether this is no candidate, or another one is the same run: what has no effect is at its first value. */
 static bool is_double(const search_space *s, const search_layout *l) {
     const int *v = l->value;
     bool searched = !(s->fixed >> SEARCH_SCHEDULE & 1);
-    int dp = s->ranks / (v[SEARCH_TP] * v[SEARCH_PP]);
-    if (s->ranks % (v[SEARCH_TP] * v[SEARCH_PP])) return true;
+    int dp = search_dp(s, l);
+    if (!dp) return true;
+    if (s->even && s->base.model.num_layers % chunks_of(l)) return true;
     if (dp == 1 && v[SEARCH_ZERO] > 0 && !(s->fixed >> SEARCH_ZERO & 1)) return true;
     if (v[SEARCH_TP] == 1 && v[SEARCH_SEQUENCE] && !(s->fixed >> SEARCH_SEQUENCE & 1)) return true;
     if (v[SEARCH_PP] == 1 && searched && v[SEARCH_SCHEDULE] != TRINE_1F1B) return true;
@@ -98,131 +128,48 @@ static bool is_double(const search_space *s, const search_layout *l) {
     }
 }
 
-/* ---- Bounds ----------------------------------------------------------------------------------- */
-
-/* Seconds of all units' passes of a micro-batch, by what they depend on. */
-typedef struct {
-    int tp, micro, recompute, sequence;
-    bool split;
-    double seconds;
-} passes;
+/* ---- Listing ---------------------------------------------------------------------------------- */
 
 typedef struct {
     const search_space *space;
+    bounds *bounds;    /* owned */
     search_layout *at; /* owned */
     int count, room;
-    passes *known; /* owned */
-    int known_count, known_room;
-    double parameters;
     search_result *out;
 } search;
 
-static bool splits(int schedule) {
-    return schedule == TRINE_ZB || schedule == TRINE_ZBV;
-}
-
-static trine_status pass_seconds(const cost_rules *r, const gpt_shape *s, const device *dev,
-                                 int unit, bool split, double *sum) {
-    static const instr_kind whole[] = {FORWARD, BACKWARD},
-                            parts[] = {FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT};
-    bool keeps = split && gpt_unit_kind(s, unit) == UNIT_BLOCK;
-    *sum = 0;
-    for (int n = 0; n < (keeps ? 3 : 2); n++) {
-        unit_pass pass = {keeps ? parts[n] : whole[n], false, keeps && n > 0};
-        unit_seconds t;
-        TRY(unit_cost(r, s, dev, unit, pass, &t));
-        *sum += t.compute + t.memory + t.tp;
-    }
-    return TRINE_OK;
-}
-
-/* All units of the model; blocks are alike. */
-static trine_status model_seconds(const search *w, const trine_config *c, bool split, double *sum) {
-    const search_space *space = w->space;
-    device_config dc;
-    device *dev;
-    double unit[3];
-    TRY(resolve_device(c, &dc));
-    TRY(device_open_sizes(&dev, &dc));
-    gpt_shape s = resolve_shape(c, dev, 0);
-    cost_rules r = {
-        .machine = {space->rules.machine, space->rules.without, space->ranks, c->parallel.threads},
-        .by = space->rules.by,
-        .tp = {c->parallel.layout.tp, 1, space->ranks},
-        .recompute = c->parallel.recompute};
-    s = cost_shape(&r, &s);
-    const int units[] = {0, 1, (int)s.L + 1};
-    trine_status status = TRINE_OK;
-    for (int n = 0; n < 3 && status == TRINE_OK; n++)
-        status = pass_seconds(&r, &s, dev, units[n], split, &unit[n]);
-    device_close_sizes(&dev);
-    if (status == TRINE_OK) *sum = unit[0] + (double)s.L * unit[1] + unit[2];
-    return status;
-}
-
-static trine_status find_passes(search *w, const search_layout *l, const trine_config *c,
-                                double *seconds) {
-    const int *v = l->value;
-    passes want = {v[SEARCH_TP],
-                   v[SEARCH_MICRO],
-                   v[SEARCH_RECOMPUTE],
-                   v[SEARCH_SEQUENCE],
-                   splits(v[SEARCH_SCHEDULE]) || c->parallel.split_backward,
-                   0};
-    for (int n = 0; n < w->known_count; n++) {
-        const passes *p = &w->known[n];
-        if (p->tp != want.tp || p->micro != want.micro || p->recompute != want.recompute ||
-            p->sequence != want.sequence || p->split != want.split)
-            continue;
-        *seconds = p->seconds;
-        return TRINE_OK;
-    }
-    TRY(model_seconds(w, c, want.split, &want.seconds));
-    if (w->known_count == w->known_room) {
-        w->known_room = w->known_room ? 2 * w->known_room : 64;
-        passes *more = realloc(w->known, (size_t)w->known_room * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory to search layouts");
-        w->known = more;
-    }
-    w->known[w->known_count++] = want;
-    *seconds = want.seconds;
-    return TRINE_OK;
-}
-
-/* Bytes of parameters, gradients and optimizer on the mean stage, at least. */
-static double state_bytes_of(const search *w, const trine_config *c) {
-    const trine_precision *p = &c->precision;
-    bool half = p->bf16 || p->fp16;
-    double dp = c->parallel.layout.dp, params = half ? 2 : 4,
-           grads = (double)trine_dtype_bytes(p->grads), rest = half ? 12 : 8;
-    int zero = (int)c->parallel.zero;
-    double each = (zero > 2 ? params / dp : params) + (zero > 1 ? grads / dp : grads) +
-                  (zero > 0 ? rest / dp : rest);
-    return each * w->parameters / (c->parallel.layout.tp * c->parallel.layout.pp);
-}
-
-/* Appends a candidate that is valid and whose state has room. */
-static trine_status consider(search *w, search_layout l) {
-    const search_space *s = w->space;
-    trine_config c = search_config(s, &l);
-    double seconds = 0;
-    if (is_double(s, &l)) return TRINE_OK;
-    if (trine_config_check(&c, s->ranks) != TRINE_OK) return TRINE_OK;
+/* Appends a candidate whose bounds have room. */
+static trine_status consider(search *w, search_layout l, const trine_config *c) {
+    layout_bound bound;
     w->out->valid++;
-    if (state_bytes_of(w, &c) > s->rules.machine->memory_bytes) {
+    TRY(bounds_of(w->bounds, c, &bound));
+    l.bound = bound.seconds;
+    l.bytes = (size_t)bound.bytes;
+    if (bound.bytes > w->space->rules.machine->memory_bytes) {
         w->out->small++;
         return TRINE_OK;
     }
-    TRY(find_passes(w, &l, &c, &seconds));
-    double micros = c.global_batch_size / (double)(c.micro_batch_size * c.parallel.layout.dp);
-    l.bound = seconds * micros / c.parallel.layout.pp;
-    if (w->count == w->room) {
-        w->room = w->room ? 2 * w->room : 1024;
-        search_layout *more = realloc(w->at, (size_t)w->room * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory for %d layouts", w->room);
-        w->at = more;
-    }
+    search_layout *more = grow(w->at, w->count, &w->room, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory for %d layouts", w->count + 1);
+    w->at = more;
     w->at[w->count++] = l;
+    return TRINE_OK;
+}
+
+/* Whether a configuration is valid does not depend on ZeRO: one check is for all of its stages. */
+static trine_status list_stages(search *w, search_layout l, const values *zeros) {
+    const search_space *s = w->space;
+    trine_config c;
+    bool checked = false;
+    for (int n = 0; n < zeros->count; n++) {
+        l.value[SEARCH_ZERO] = zeros->at[n];
+        if (is_double(s, &l)) continue;
+        if (!checked) c = search_config(s, &l);
+        if (!checked && check_config_alone(&c, s->ranks) != TRINE_OK) return TRINE_OK;
+        checked = true;
+        set(&c, SEARCH_ZERO, l.value[SEARCH_ZERO]);
+        TRY(consider(w, l, &c));
+    }
     return TRINE_OK;
 }
 
@@ -230,25 +177,27 @@ static trine_status list_candidates(search *w) {
     values v[SEARCH_DIMENSIONS];
     int64_t all = 1;
     list_values(w->space, v);
-    for (int d = 0; d < SEARCH_DIMENSIONS; d++) all *= v[d].count;
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++) all *= d == SEARCH_ZERO ? 1 : v[d].count;
     for (int64_t n = 0; n < all; n++) {
         search_layout l = {.step = NAN};
         int64_t rest = n;
         for (int d = 0; d < SEARCH_DIMENSIONS; d++) {
+            if (d == SEARCH_ZERO) continue;
             l.value[d] = v[d].at[rest % v[d].count];
             rest /= v[d].count;
         }
-        TRY(consider(w, l));
+        TRY(list_stages(w, l, &v[SEARCH_ZERO]));
     }
-    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks,
-          status_message());
+    char why[512];
+    c_snprintf(why, sizeof why, "%s", status_message()); /* of the last one */
+    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks, why);
     status_clear();
     return TRINE_OK;
 }
 
 /* ---- Simulating ------------------------------------------------------------------------------- */
 
-static trine_status heaviest(const rehearsal *r, size_t *bytes) {
+trine_status search_bytes(const rehearsal *r, size_t *bytes) {
     report of = {.config = &r->config,
                  .stages = r->is_steady ? r->steady.stages : r->stages,
                  .steady = r->is_steady ? &r->steady : NULL,
@@ -258,6 +207,7 @@ static trine_status heaviest(const rehearsal *r, size_t *bytes) {
     for (int p = 0; p < r->spec.stages; p++) {
         arena plan;
         TRY(report_plan(&of, p, &plan));
+        if (!gpu) plan.used += report_transport_bytes(&of, p);
         if (plan.used > *bytes) *bytes = plan.used;
     }
     if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(r->config.parallel.layout);
@@ -277,7 +227,7 @@ static trine_status simulate(const search *w, search_layout *l, bool *fits) {
     rehearsal r;
     forecast f;
     trine_status status = rehearse(&r, &c, w->space->ranks, REHEARSE_PLAN);
-    if (status == TRINE_OK) status = heaviest(&r, &l->bytes);
+    if (status == TRINE_OK) status = search_bytes(&r, &l->bytes);
     *fits = (double)l->bytes <= w->space->rules.machine->memory_bytes;
     if (status == TRINE_OK && *fits) {
         status = forecast_step(&r, &w->space->rules, &f);
@@ -316,13 +266,20 @@ static trine_status find_best(search *w) {
 }
 
 trine_status search_layouts(const search_space *s, search_result *out) {
-    search w = {.space = s, .out = out, .parameters = gpt_parameters(&s->base.model)};
+    search w = {.space = s, .out = out};
     *out = (search_result){0};
-    trine_status status = list_candidates(&w);
+    trine_status status = bounds_create(&w.bounds, &s->rules, &s->base, s->ranks);
+    if (status == TRINE_OK) status = list_candidates(&w);
     if (status == TRINE_OK) status = find_best(&w);
+    bounds_destroy(w.bounds);
     free(w.at);
-    free(w.known);
     return status;
+}
+
+trine_status search_try(const search_space *s, search_layout *l, bool *fits) {
+    const search w = {.space = s};
+    l->step = NAN;
+    return simulate(&w, l, fits);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------- */

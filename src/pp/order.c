@@ -96,9 +96,7 @@ static trine_status copy_order(const pp_actions *from, bool forward_only, pp_act
     return TRINE_OK;
 }
 
-/* The schedule's order, a file's, or the forwards of an evaluation: those of a file's order, in a V down and up in turn,
- * in a loop a group of micro-batches through one chunk after the other. */
-static trine_status add_actions(const program_spec *s, int stage, pp_actions *out) {
+trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out) {
     const pp_schedule *schedule = pp_schedule_of(s->parallel.schedule);
     pp_shape shape = pp_shape_of(s);
     if (s->orders) return copy_order(&s->orders->order[stage], s->forward_only, out);
@@ -155,7 +153,7 @@ static trine_status append_action(program *p, const pp_action *a) {
 
 trine_status pp_order(program *p) {
     pp_actions order = {0};
-    trine_status status = add_actions(p->spec, p->stage, &order);
+    trine_status status = pp_stage_actions(p->spec, p->stage, &order);
     for (int n = 0; n < order.count && status == TRINE_OK; n++)
         status = append_action(p, &order.at[n]);
     actions_destroy(&order);

@@ -65,6 +65,10 @@ TRINE_SCHEDULE_LIST(PP_SCHEDULE)
 const pp_schedule *pp_schedule_of(trine_schedule schedule);
 /* The shape of a spec's schedule. Pure. */
 pp_shape pp_shape_of(const program_spec *s);
+/* Appends the actions of a stage: the schedule's order, a file's, or the forwards of an evaluation: those of a file's
+ * order, in a V down and up in turn, in a loop a group of micro-batches through one chunk after the other. Errors:
+ * TRINE_ENOMEM. */
+trine_status pp_stage_actions(const program_spec *s, int stage, pp_actions *out);
 /* The chunk that is the n-th of a stage, in model order; the stage of a chunk. Pure. */
 int pp_chunk_at(pp_place place, const pp_shape *s, int stage, int n);
 int pp_stage_at(pp_place place, const pp_shape *s, int chunk);

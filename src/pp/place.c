@@ -1,6 +1,7 @@
 /* Where chunks are, and micro-batches in groups. */
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "pp/order_file.h"
 #include "pp/pp.h"
@@ -8,13 +9,9 @@
 /* ---- Actions ---------------------------------------------------------------------------------- */
 
 trine_status actions_add(pp_actions *a, action_kind kind, int chunk, int micro) {
-    if (a->count == a->capacity) {
-        int capacity = a->capacity ? 2 * a->capacity : 64;
-        pp_action *at = realloc(a->at, (size_t)capacity * sizeof *at);
-        CHECK(at, TRINE_ENOMEM, "no memory for an order of %d actions", capacity);
-        a->at = at;
-        a->capacity = capacity;
-    }
+    pp_action *at = grow(a->at, a->count, &a->capacity, sizeof *at);
+    CHECK(at, TRINE_ENOMEM, "no memory for an order of %d actions", a->count + 1);
+    a->at = at;
     a->at[a->count++] = (pp_action){kind, chunk, micro};
     return TRINE_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "core/machine.h"
 
@@ -88,13 +89,9 @@ static trine_status link_take(link *l, double ready, double time, double *end) {
     }
     double from = at ? fmax(ready, l->busy[at - 1].to) : ready;
     *end = from + time;
-    if (l->count == l->room) {
-        int room = l->room ? 2 * l->room : 16;
-        span *more = realloc(l->busy, (size_t)room * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory to simulate %d messages", room);
-        l->busy = more;
-        l->room = room;
-    }
+    span *more = grow(l->busy, l->count, &l->room, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory to simulate %d messages", l->count + 1);
+    l->busy = more;
     memmove(l->busy + at + 1, l->busy + at, (size_t)(l->count - at) * sizeof *l->busy);
     l->busy[at] = (span){from, *end};
     l->count++;
@@ -160,13 +157,9 @@ static void wait_for_collectives(simulation *w, const program *p, const instr *i
 static trine_status start_collective(simulation *w, const program *p, const instr *i, double time) {
     background *b = &w->pending[p->stage];
     bool late = i->kind == REDUCE && w->durations->late;
-    if (b->count == b->room) {
-        int room = b->room ? 2 * b->room : 16;
-        started *more = realloc(b->list, (size_t)room * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory to simulate %d collectives", room);
-        b->list = more;
-        b->room = room;
-    }
+    started *more = grow(b->list, b->count, &b->room, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory to simulate %d collectives", b->count + 1);
+    b->list = more;
     if (!late) b->free = fmax(b->free, w->clock[p->stage]) + time;
     b->list[b->count++] = (started){i, b->free, late ? time : -1};
     return TRINE_OK;

@@ -62,6 +62,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"stage-messages", !gpus, "--stage-messages " ON_GPUS},
         {"cuda-library", !gpus, "--cuda-library " ON_GPUS},
         {"tf32", !gpus, "--tf32 " ON_GPUS},
+        {"trace-steps", !config->trace.file, "--trace-steps requires --trace"},
         {"exact-dp", !config->parallel.exact, "--exact-dp requires --exact"},
         {"exact-tp", !config->parallel.exact, "--exact-tp requires --exact"},
         {"hardware", !r->plan, "--hardware requires --plan auto"},

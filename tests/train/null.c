@@ -161,6 +161,10 @@ static void trainers(void **state) {
     ALLOW(trine_trainer_profile_start, path, true); /* tests/train/profile.c */
     REFUSE(trine_trainer_profile, trainer, NULL, stdout);
     REFUSE(trine_trainer_profile, out, ANY, NULL);
+    REFUSE(trine_trainer_progress, trainer, NULL, stdout, TRINE_PROGRESS_AUTO);
+    REFUSE(trine_trainer_progress, out, ANY, NULL, TRINE_PROGRESS_AUTO);
+    REFUSE(trine_trainer_tensorboard, trainer, NULL, "folder");
+    REFUSE(trine_trainer_tensorboard, folder, ANY, NULL);
     ALLOW(trine_trainer_config, trainer, trine_trainer_config(NULL) == NULL);
     ALLOW(trine_trainer_mesh, trainer, trine_trainer_mesh(NULL) == NULL);
     REFUSE(trine_trainer_plan, trainer, NULL, ANY);

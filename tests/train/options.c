@@ -117,6 +117,8 @@ static const row rows[] = {
     {"eval-interval", "1", JOB, "--val-data-path DATA", NULL},
     {"eval-iters", "3", SEEN, "--val-data-path DATA", NULL},
     {"log", "log", JOB, NULL, NULL},
+    {"tensorboard", "events", JOB, NULL, NULL},
+    {"progress", "line", JOB, NULL, NULL},
     {"peak-tflops", "1", JOB, NULL, NULL},
     {"profile", "", JOB, NULL, NULL},
     {"profile-json", "profile.json", JOB, NULL, NULL},

@@ -370,7 +370,7 @@ static const char *const others[] = {
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
-    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "peak-tflops", "profile",
+    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "tensorboard", "progress", "peak-tflops", "profile",
     "profile-json", "dry-run", "explain", "layouts", "ranks", "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
