@@ -354,8 +354,8 @@ trine_status trine_progress_catch(trine_progress how);
 /* From now on a trine_log also writes its numbers into event files of TensorBoard in `folder`, those of
  * validations in its folder "validation" (docs/seeing.md). Call it after trine_trainer_load: a resumed run replaces
  * what the earlier one wrote after the step that it goes on from, a run from step 0 all. World rank 0 creates the
- * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there; TRINE_ENOMEM. Collective
- * over: world. */
+ * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there;
+ * TRINE_ENOMEM. Collective over: world. */
 trine_status trine_trainer_tensorboard(trine_trainer *trainer, const char *folder);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
@@ -390,8 +390,8 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
 trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
  * "peak_bytes", "loss_scale", "skips" (so far), where joules are known "joules_per_token", "watts"},
- * numbers with 17 significant digits, null for numbers that are not finite; on `out` every `interval` steps and for each skipped step.
- * Errors: TRINE_ENOMEM. */
+ * numbers with 17 significant digits, null for numbers that are not finite; on `out` every `interval`
+ * steps and for each skipped step. Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
