@@ -386,8 +386,8 @@ trine_status trine_progress_catch(trine_progress how);
 /* From now on a trine_log also writes its numbers into event files of TensorBoard in `folder`, those of
  * validations in its folder "validation" (docs/seeing.md). Call it after trine_trainer_load: a resumed run replaces
  * what the earlier one wrote after the step that it goes on from, a run from step 0 all. World rank 0 creates the
- * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there; TRINE_ENOMEM. Collective
- * over: world. */
+ * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there;
+ * TRINE_ENOMEM. Collective over: world. */
 trine_status trine_trainer_tensorboard(trine_trainer *trainer, const char *folder);
 /* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that
  * is the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it

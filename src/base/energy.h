@@ -3,9 +3,9 @@
  *     /sys/class/powercap/intel-rapl:0/{name, energy_uj, max_energy_range_uj}      also of AMD's processors
  *
  * Only packages count (name "package-0"): a domain below one (intel-rapl:0:0) is a part of it, "psys" contains all,
- * and intel-rapl-mmio shows the same packages again. Memory outside a package, GPUs, fans and losses are not in it. The
- * counters change about once in a millisecond. Since Linux 5.10 only root may read them, unless udev says otherwise.
- * TRINE_POWERCAP is another folder than /sys/class/powercap. Not collective. */
+ * and intel-rapl-mmio shows the same packages again. Memory outside a package, GPUs, fans and losses are not in it.
+ * The counters change about once in a millisecond. Since Linux 5.10 only root may read them, unless udev says
+ * otherwise. TRINE_POWERCAP is another folder than /sys/class/powercap. Not collective. */
 #ifndef TRINE_BASE_ENERGY_H
 #define TRINE_BASE_ENERGY_H
 

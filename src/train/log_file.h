@@ -1,5 +1,6 @@
 /* The JSON-lines file of a run's log, or a file of its events (train/tensorboard.h). If a line cannot be written
- * the run continues without it, and the next line tries again: the file has a gap, whose start and end are reported on standard error.
+ * the run continues without it, and the next line tries again: the file has a gap, whose start and end are reported
+ * on standard error.
  *
  * Only world rank 0 has such a file. Not collective. */
 #ifndef TRINE_TRAIN_LOG_FILE_H

@@ -1,7 +1,7 @@
 /* TEST np=1 */
 /* The event files of --tensorboard, read as TensorBoard reads them: files in the order of their names; a session that
  * begins with a step removes what was read from this step on. Checksums are computed here in another way. (TensorBoard's
- * own reader: tests/outside/tensorboard.py.) */
+ * own reader: tests/outside/event_files.py.) */
 #include "training.h"
 
 #include <dirent.h>

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path[:0] = ["tests"]
@@ -23,6 +24,20 @@ SIZES = {"scalars": 0, "tensors": 0}  # all of them, not a sample
 STEPS = list(range(1, 81))
 
 
+def kill_all(dir):
+    """All processes of the job: mpirun's death alone does not end its ranks at once."""
+    while True:
+        pids = subprocess.run(["pgrep", "-f", dir], stdout=subprocess.PIPE).stdout.split()
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+
+
 def train(dir, ranks, *layout, until=None):
     """Runs it; until(): ends it by SIGKILL as soon as that is true."""
     words = ["tools/mpirun.sh", "-np", str(ranks), os.path.join(BUILD, "train_gpt")]
@@ -31,14 +46,15 @@ def train(dir, ranks, *layout, until=None):
     for option, name in ("data-path", "text"), ("val-data-path", "text"), ("save", "run"), ("log", "log"), ("tensorboard", "board"):
         words += ["--" + option, os.path.join(dir, name)]
     with open(os.path.join(dir, "said"), "w") as out:
-        process = subprocess.Popen(words + list(layout), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(words + list(layout), stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         deadline = time.monotonic() + 300
         while process.poll() is None and not (until and until()):
             if time.monotonic() > deadline:
                 break
             time.sleep(0.001)
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            threading.Thread(target=process.wait).start()  # no zombie
+            kill_all(dir)
         process.wait()
     return process.returncode
 
@@ -60,7 +76,7 @@ def fp32(x):
 
 
 def loaded(kind, *path):
-    events = kind(os.path.join(*path), size_guidance=SIZES)
+    events = kind(os.path.join(*path), size_guidance=dict(SIZES))
     events.Reload()
     return events
 
