@@ -157,6 +157,8 @@ static void trainers(void **state) {
     ALLOW(trine_trainer_profile_start, path, true); /* tests/train/profile.c */
     REFUSE(trine_trainer_profile, trainer, NULL, stdout);
     REFUSE(trine_trainer_profile, out, ANY, NULL);
+    REFUSE(trine_trainer_trace, trainer, NULL, NULL, 0);
+    ALLOW(trine_trainer_trace, text, true); /* tests/trace/trace.t */
     ALLOW(trine_trainer_config, trainer, trine_trainer_config(NULL) == NULL);
     ALLOW(trine_trainer_mesh, trainer, trine_trainer_mesh(NULL) == NULL);
     REFUSE(trine_trainer_banner, trainer, NULL, stdout);

@@ -302,7 +302,7 @@ static void check(const trine_config *c) {
     /* The largest rank's plan, and the memory of the communicators and the recorder in addition. */
     int64_t largest = (int64_t)formula_memory(&r).total;
     largest += (int64_t)mesh_transport_bytes(t->mesh);
-    largest += (int64_t)resolve_trace_bytes(&t->config, &t->stages[trine_mesh_coord(t->mesh).pp]);
+    largest += (int64_t)t->trace->ring_bytes;
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &largest, &largest, 1, TRINE_I64,
                         TRINE_MAX));
     assert_int_equal(m.peak_bytes, (uint64_t)largest);
