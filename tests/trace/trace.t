@@ -79,7 +79,7 @@ names() {
     says 1 "the last two steps of this node's ranks: $(ring)"
 }
 
-start --tp 2 --pp 2 --global-batch-size 4 --timeout 2
+start --tp 2 --pp 2 --global-batch-size 4 --timeout 8
 stopped=$(pid_of 2)
 kill -STOP "$stopped"
 finish
