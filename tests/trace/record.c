@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "trace/event.h"
 
 static program_spec spec = {.stages = 1, .units = 1, .micros = 1};
@@ -137,6 +138,21 @@ static void an_instruction_that_has_not_ended_is_found(void **state) {
     end(&m);
 }
 
+/* With --serial what an instruction has started is waited for after it, before the next one begins. */
+static void a_wait_after_an_instruction_is_part_of_it(void **state) {
+    (void)state;
+    made m;
+    make(&m, 2, 0, 0);
+    run(&m, 0, 1);
+    const trace_time *time = trace_time_at(last_step(&m), m.t->room, 0);
+    uint64_t waited = time->waited, ended = time->ended;
+    while (clock_ns() == ended) continue;
+    trace_waited(m.t, &m.code, 0);
+    assert_true(time->waited == waited && time->ended > ended);
+    expect_at(&m, 1, true);
+    end(&m);
+}
+
 /* The ring of a program with more instructions than it has times keeps the last ones. */
 static void a_long_program_keeps_its_end(void **state) {
     (void)state;
@@ -187,6 +203,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_without_room_are_added_up),
         cmocka_unit_test(an_instruction_that_has_not_ended_is_found),
+        cmocka_unit_test(a_wait_after_an_instruction_is_part_of_it),
         cmocka_unit_test(a_long_program_keeps_its_end),
         cmocka_unit_test(the_plan_is_what_is_taken),
     };

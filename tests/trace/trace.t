@@ -79,7 +79,7 @@ names() {
     says 1 "the last two steps of this node's ranks: $(ring)"
 }
 
-start --tp 2 --pp 2 --global-batch-size 4 --timeout 2
+start --tp 2 --pp 2 --global-batch-size 4 --timeout 8
 stopped=$(pid_of 2)
 kill -STOP "$stopped"
 finish
@@ -94,6 +94,8 @@ reported 2 stopped && names && is "$(ring)" '
 result $? "a run that hangs: the report names the file, and the file each rank's instruction"
 rm -f "$dir"/trine-trace-*
 
+# Open MPI ends the other ranks so many seconds after one is gone.
+export OMPI_MCA_odls_base_sigkill_timeout=3
 start --tp 2 --pp 2 --global-batch-size 4
 kill -KILL "$(pid_of 1)"
 finish
@@ -103,6 +105,7 @@ ended && says 1 "trine: rank 1 [pp0 dp0 tp1] on " && names && is "$(ring)" '
         4 == grep { place($_) =~ / of step |after step / } 0 .. 3'
 result $? "a rank that is killed: another writes what it was doing"
 rm -f "$dir"/trine-trace-*
+unset OMPI_MCA_odls_base_sigkill_timeout
 
 start --tp 2 --pp 2 --global-batch-size 4
 kill -USR2 "$(pid_of 0)"

@@ -165,6 +165,8 @@ static void trainers(void **state) {
     REFUSE(trine_trainer_progress, out, ANY, NULL, TRINE_PROGRESS_AUTO);
     REFUSE(trine_trainer_tensorboard, trainer, NULL, "folder");
     REFUSE(trine_trainer_tensorboard, folder, ANY, NULL);
+    REFUSE(trine_trainer_trace, trainer, NULL, NULL, 0);
+    ALLOW(trine_trainer_trace, text, true); /* tests/trace/trace.t */
     ALLOW(trine_trainer_config, trainer, trine_trainer_config(NULL) == NULL);
     ALLOW(trine_trainer_mesh, trainer, trine_trainer_mesh(NULL) == NULL);
     REFUSE(trine_trainer_plan, trainer, NULL, ANY);
