@@ -100,7 +100,8 @@ static trine_status plan_bytes(const rehearsal *r, double *bytes) {
     for (int p = 0; p < r->spec.stages; p++) {
         arena plan;
         TRY(report_plan(&of, p, &plan));
-        *bytes = fmax(*bytes, (double)(plan.used + report_transport_bytes(&of, p)));
+        size_t beside = report_transport_bytes(&of, p) + report_trace_bytes(&of, p);
+        *bytes = fmax(*bytes, (double)(plan.used + beside));
     }
     return TRINE_OK;
 }
