@@ -26,6 +26,8 @@
 struct alternate_listener {
     struct sockaddr_un address;
     int listener;
+    const char *trace; /* alternate_trace */
+    int traced;        /* jobs */
 };
 
 struct alternate_job {
@@ -82,6 +84,13 @@ void alternate_close(alternate_listener **t) {
     unlink((*t)->address.sun_path);
     free(*t);
     *t = NULL;
+}
+
+trine_status alternate_trace(alternate_listener *t, const char *path) {
+    CHECK(!path || strlen(path) + sizeof "--trace=-1000" < WORD_SIZE, TRINE_EINVAL,
+          "--trace %s: is too long", path);
+    t->trace = path;
+    return TRINE_OK;
 }
 
 /* ---- The command line of a job ---- */
@@ -163,8 +172,15 @@ static trine_status find_rank_program(char path[WORD_SIZE]) {
     return TRINE_OK;
 }
 
-static trine_status make_command(command *c, const alternate_listener *t,
-                                 const trine_config *config, int ranks) {
+static void add_trace(command *c, alternate_listener *t) {
+    if (!t->trace) return;
+    const char *end = strrchr(t->trace, '.');
+    if (!end || strchr(end, '/')) end = t->trace + strlen(t->trace);
+    add(c, "--trace=%.*s-%d%s", (int)(end - t->trace), t->trace, ++t->traced, end);
+    add(c, "--trace-steps=1-%d", ALTERNATE_TRACED);
+}
+
+static trine_status begin_command(command *c, alternate_listener *t, int ranks) {
     char path[WORD_SIZE];
     TRY(find_rank_program(path));
     *c = (command){0};
@@ -175,7 +191,7 @@ static trine_status make_command(command *c, const alternate_listener *t,
     }
     add(c, "%s", path);
     add(c, "%s", t->address.sun_path);
-    add_config(c, config);
+    add_trace(c, t);
     return TRINE_OK;
 }
 
@@ -230,27 +246,46 @@ static trine_status accept_all(alternate_job *j, const alternate_listener *t) {
     return TRINE_OK;
 }
 
-trine_status alternate_start(alternate_job **out, alternate_listener *t,
-                             const trine_config *config) {
-    trine_layout l = config->parallel.layout;
-    int ranks = l.dp * l.tp * l.pp;
+static trine_status start(alternate_job **out, alternate_listener *t, const command *c, int ranks) {
     *out = NULL;
     CHECK(ranks >= 1 && ranks <= MOST_RANKS, TRINE_EINVAL,
           "benchmark job of %d ranks: needs 1 to %d ranks", ranks, MOST_RANKS);
-    command c;
-    TRY(make_command(&c, t, config, ranks));
     alternate_job *j = calloc(1, sizeof *j);
     CHECK(j, TRINE_ENOMEM, "no memory for a job");
     j->ranks = ranks;
     for (int r = 0; r < ranks; r++) j->fd[r] = -1;
     fflush(NULL);
     j->process = fork();
-    if (j->process == 0) run_command(&c);
+    if (j->process == 0) run_command(c);
     trine_status status =
         j->process > 0 ? accept_all(j, t) : RAISE(TRINE_EIO, "cannot fork: %s", strerror(errno));
     *out = j;
     if (status != TRINE_OK) alternate_end(out);
     return status;
+}
+
+trine_status alternate_start(alternate_job **out, alternate_listener *t,
+                             const trine_config *config) {
+    trine_layout l = config->parallel.layout;
+    int ranks = l.dp * l.tp * l.pp;
+    command c;
+    *out = NULL;
+    TRY(begin_command(&c, t, ranks));
+    add_config(&c, config);
+    return start(out, t, &c, ranks);
+}
+
+trine_status alternate_start_options(alternate_job **out, alternate_listener *t, int ranks,
+                                     const char *options) {
+    command c;
+    *out = NULL;
+    TRY(begin_command(&c, t, ranks));
+    for (const char *at = options + strspn(options, " "); *at; at += strspn(at, " ")) {
+        int length = (int)strcspn(at, " ");
+        add(&c, "%.*s", length, at);
+        at += length;
+    }
+    return start(out, t, &c, ranks);
 }
 
 /* ---- Orders ---- */

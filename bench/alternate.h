@@ -21,7 +21,8 @@ typedef struct {
 } alternate_hello;
 typedef enum {
     ALTERNATE_END,
-    ALTERNATE_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock */
+    ALTERNATE_STEPS, /* `count` steps: value[0] = their seconds, by this rank's clock; value[1] = bytes of the rank
+                    that takes the most */
     ALTERNATE_UNITS, /* forward and backward pass of one micro-batch through an embedding, a block and
                     the head: value[i] = median seconds of `count` runs. One rank only */
     ALTERNATE_SAVE,  /* saves and verifies a checkpoint in ALTERNATE_FOLDER, in the socket's folder: value[0] =
@@ -52,11 +53,17 @@ typedef struct alternate_job alternate_job;
 /* Listens on a socket in `dir`, which is owned by the caller. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status alternate_open(alternate_listener **t, const char *dir);
 void alternate_close(alternate_listener **t);
+/* From now on each job writes its first ALTERNATE_TRACED steps as a trace: `path` with the number of the job, from 1,
+ * before its ending ("t-1.json"). NULL: none. `path` is kept by reference. Errors: TRINE_EINVAL if it is too long. */
+#define ALTERNATE_TRACED 3
+trine_status alternate_trace(alternate_listener *t, const char *path);
 
 /* Starts the configured trainer on the ranks of its layout (a single rank without mpirun) and returns when all of
  * them are ready. Only one job may be starting at a time. Errors: TRINE_EIO if it cannot be started or exits early.
  * *j is owned by the caller. */
 trine_status alternate_start(alternate_job **j, alternate_listener *t, const trine_config *config);
+/* The same for options of the trainer, separated by blanks. */
+trine_status alternate_start_options(alternate_job **j, alternate_listener *t, int ranks, const char *options);
 /* Sends an order to all ranks; answer: for each value the largest of all ranks.
  * Errors: TRINE_EIO if a rank has died. */
 trine_status alternate_give(alternate_job *j, alternate_order order, alternate_answer *answer);

@@ -20,6 +20,8 @@ typedef struct {
     int cache_kib;          /* of the processor's last level; 0: the machine's */
     const char *json, *dir; /* dir: for temporary files, which are removed */
     const char *only;       /* NULL: everything */
+    const char *hardware;   /* of `planned`: name or path (cost/hardware.h); NULL: not given */
+    const char *trace;      /* NULL: none */
     bool help;              /* was printed */
 } bench_options;
 

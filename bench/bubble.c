@@ -245,7 +245,9 @@ static trine_status measure(bench *b, int stages, int micros, size_t row) {
 /* ---- All rows -------------------------------------------------------------------------------- */
 
 static trine_status measure_all(bench *b) {
-    static const int stages[] = {4, 8}, micros[] = {8, 16, 32};
+    static const struct {
+        int stages, micros;
+    } shapes[] = {{3, 9}, {4, 8}, {4, 16}, {4, 32}, {8, 8}, {8, 16}, {8, 32}};
     char title[160];
     snprintf(
         title, sizeof title,
@@ -253,10 +255,9 @@ static trine_status measure_all(bench *b) {
         "the stage that has the most",
         1e3 * PASS_SECONDS, b->k->reps);
     bench_table(b->report, "bubble", title, columns, sizeof columns / sizeof *columns);
-    for (size_t p = 0; p < 2; p++)
-        for (size_t m = 0; m < 3; m++)
-            for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
-                TRY(measure(b, stages[p], micros[m], row));
+    for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++)
+        for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+            TRY(measure(b, shapes[n].stages, shapes[n].micros, row));
     if (b->late)
         bench_note(b->report,
                    "  without real-time priority: other programs may have delayed ranks");
@@ -269,6 +270,7 @@ static trine_status measure_all(bench *b) {
 static trine_status measure_with_text(bench *b) {
     TRY(tokenfile_create(&b->text, b->k->dir, b->k->model.vocab_size, 1 << 16));
     trine_status status = alternate_open(&b->table, b->text.dir);
+    if (status == TRINE_OK) status = alternate_trace(b->table, b->k->trace);
     if (status == TRINE_OK) status = measure_all(b);
     alternate_close(&b->table);
     tokenfile_remove(&b->text);

@@ -183,6 +183,7 @@ static trine_status measure_with_text(bench *b) {
     size_t tokens = 64 * (size_t)(b->k->batch * b->k->micros) * (size_t)m->seq_length + 1;
     TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
     trine_status status = alternate_open(&b->table, b->text.dir);
+    if (status == TRINE_OK) status = alternate_trace(b->table, b->k->trace);
     if (status == TRINE_OK) status = measure_all(b);
     alternate_close(&b->table);
     tokenfile_remove(&b->text);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the benchmarks: bench/run.sh BUILD [PART...], from the root of the repository. Parts: matmul, kernels, step,
-# settings, layouts, demo, checkpoint, generate (default: these), schedules, bubble. JSON=FILE writes all numbers to
+# settings, layouts, demo, checkpoint, generate (default: these), schedules, bubble, planned. JSON=FILE writes all numbers to
 # FILE; FLAGS are passed to every part (build/bench/PART --help). DEVICE=cuda runs on the GPU, matmul, kernels and step only, with the object
 # in BUILD unless CUDA_LIBRARY names another; without a GPU that is an error. A part that cannot run fails the
 # script; no figure does.
@@ -20,7 +20,7 @@ fi
 # Unknown parts are reported before anything is measured.
 for part in "$@"; do
     [ "$part" != alternate_rank ] && [ -x "$build/bench/$part" ] && continue
-    echo "bench: unknown part \"$part\"; valid: matmul, kernels, step, settings, layouts, demo, checkpoint, generate, schedules, bubble" >&2
+    echo "bench: unknown part \"$part\"; valid: matmul, kernels, step, settings, layouts, demo, checkpoint, generate, schedules, bubble, planned" >&2
     exit 1
 done
 if [ -n "${JSON:-}" ]; then : >"$JSON"; fi

@@ -74,7 +74,10 @@ static trine_status train(trine_world *world, const trine_config *config, const 
     int64_t step;
     trine_status status = trine_trainer_create(&trainer, world, config);
     if (status != TRINE_OK) return status;
+    trine_trainer_progress(trainer, stdout, run->progress);
     status = trine_trainer_load(trainer, &run->checkpoint, stdout, &step);
+    if (status == TRINE_OK && run->tensorboard)
+        status = trine_trainer_tensorboard(trainer, run->tensorboard);
     if (status == TRINE_OK)
         status = trine_world_agree(
             world, trine_log_create(&log, trainer, stdout, run->log, run->peak_tflops));

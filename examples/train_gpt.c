@@ -7,8 +7,10 @@
 #include "trine_checkpoint.h"
 
 /* --help, --layouts, --dry-run and --explain, which do not start a job. */
-static trine_status look(const char *program, const trine_config *config, const trine_run *run) {
+static trine_status look(const char *program, trine_config *config, trine_run *run) {
     if (run->help) return trine_usage(program, stdout);
+    trine_status planned = trine_plan(NULL, config, run);
+    if (planned != TRINE_OK) return planned;
     if (run->export_schedule) {
         trine_status status = trine_export_schedule(config, run->ranks, run->export_schedule);
         if (status != TRINE_OK) return status;
@@ -63,6 +65,15 @@ static int leave(trine_world *world) {
     return 1;
 }
 
+/* Writes the trace of a run that ends before the last of its traced steps. */
+static trine_status trace(trine_world *world, trine_trainer *trainer) {
+    char text[200];
+    trine_status status = trine_trainer_trace(trainer, text, sizeof text);
+    if (status == TRINE_OK && text[0] && trine_world_rank(world) == 0)
+        printf("trace    %s: %s\n", trine_trainer_config(trainer)->trace.file, text);
+    return status;
+}
+
 /* Checks the log and prints the profile; the trained state has been saved before. */
 static trine_status report(trine_world *world, trine_trainer *trainer, trine_log **log,
                            const trine_run *run) {
@@ -92,11 +103,16 @@ int main(int argc, char **argv) {
     }
     /* Without --save a signal terminates the process, as usual. */
     if (parsed == TRINE_OK && run.checkpoint.save) parsed = trine_stop_catch();
+    if (parsed == TRINE_OK) parsed = trine_progress_catch(run.progress);
+    if (parsed == TRINE_OK && !config.trace.no_ring) parsed = trine_trace_catch();
     if (parsed == TRINE_OK) trine_world_timeout(NULL, config.parallel.timeout);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) return leave(world);
     if (trine_run_agree(world, &run) != TRINE_OK) return leave(world);
+    if (trine_plan(world, &config, &run) != TRINE_OK) return leave(world);
     if (trine_trainer_create(&trainer, world, &config) != TRINE_OK) return leave(world);
+    if (trine_trainer_plan(trainer, &run) != TRINE_OK) return leave(world);
+    trine_trainer_progress(trainer, stdout, run.progress);
     if (trine_trainer_load(trainer, &run.checkpoint, stdout, &step) != TRINE_OK)
         return leave(world);
     /* Before the log, which is truncated only after both files have been checked. */
@@ -107,11 +123,15 @@ int main(int argc, char **argv) {
     if (run.export_schedule && trine_world_rank(world) == 0)
         exported = trine_export_schedule(&config, trine_world_size(world), run.export_schedule);
     if (trine_world_agree(world, exported) != TRINE_OK) return leave(world);
+    if (run.tensorboard && trine_trainer_tensorboard(trainer, run.tensorboard) != TRINE_OK)
+        return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
     if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);
     if (status == TRINE_OK) status = train(trainer, log, &run, step, &stop);
     if (status != TRINE_OK) trine_abort(world);
+    trine_status traced = trace(world, trainer);
+    if (traced != TRINE_OK) trine_abort(world);
     status = report(world, trainer, &log, &run);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);

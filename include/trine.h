@@ -201,12 +201,25 @@ typedef struct {
                                   (i + 1) T */
 } trine_data;
 
+/* The first and the last step of --trace-steps, counted from 1; {0, 0}: 10 to 12. */
+typedef struct {
+    int first, last;
+} trine_steps;
+
+/* The recorder (docs/seeing.md). */
+typedef struct {
+    const char *file;  /* of all ranks' instructions, waits, collectives and messages in these steps; NULL: none */
+    trine_steps steps;
+    bool no_ring;      /* do not record the last two steps */
+} trine_trace;
+
 typedef struct {
     trine_model model;
     trine_parallel parallel;
     trine_precision precision;
     trine_optimizer optimizer;
     trine_data data;
+    trine_trace trace;
     int micro_batch_size;  /* samples per forward pass and rank */
     int global_batch_size; /* samples per step over all ranks: micro x dp x number of
                               micro-batches; 0: micro x dp */
@@ -241,6 +254,7 @@ typedef struct {
     bool skipped;        /* the norm was not finite: no parameter was updated */
     int64_t skips;       /* steps skipped so far */
     double loss_scale;   /* of this step; 1 except in fp16 */
+    double joules;       /* of all nodes' processors in this step; 0: not all of them tell it */
 } trine_metrics;
 
 /* When to save and what to load; used by trine_checkpoint.h. */
@@ -256,6 +270,16 @@ typedef struct {
     double max_minutes;     /* save and stop after this many minutes; 0: never */
 } trine_checkpoint;
 
+/* A layout that trine_plan has chosen. */
+typedef struct {
+    double seconds;    /* of a step, by the forecast; 0: there is no plan */
+    int layouts;       /* that are valid, of which it is the fastest */
+    char options[240]; /* of the layout: "--dp 2 --tp 1 --pp 1 --zero 1 --micro-batch-size 4" */
+} trine_planned;
+
+/* Progress bars: AUTO: on a terminal; LINE: never; BAR: on anything. */
+typedef enum { TRINE_PROGRESS_AUTO, TRINE_PROGRESS_LINE, TRINE_PROGRESS_BAR } trine_progress;
+
 /* A trainer's command line: the options of the example trainers, with Megatron-LM's names where it
  * has them. They fill the structs and nothing else. */
 typedef struct {
@@ -268,9 +292,15 @@ typedef struct {
     int log_interval, eval_interval; /* steps; 0: no lines; validation before the first and after the
                                         last step only */
     const char *log;                 /* JSON lines; NULL: none */
+    const char *tensorboard;         /* folder for TensorBoard's event files; NULL: none */
+    trine_progress progress;
     double peak_tflops;              /* of one rank; 0: unknown */
     bool profile;                    /* measure the steps and print a profile */
     const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
+    const char *plan;                /* "auto": trine_plan chooses the layout; NULL: nobody does */
+    const char *hardware;            /* for it: a machine's name, or the path of its file */
+    unsigned plan_keeps;             /* for it: which of a layout's options were given */
+    trine_planned planned;           /* set by trine_plan */
     trine_checkpoint checkpoint;
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
 } trine_run;
@@ -285,6 +315,14 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
  * checkpoint options. Errors: TRINE_EINVAL, on every rank, names each option that differs, its values
  * and the ranks that have them; TRINE_ENOMEM; the collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
+/* With run->plan sets the layout of config to the fastest that fits: dp, tp, pp, virtual stages, schedule, zero,
+ * micro_batch_size, recompute and sequence_parallel, those that were given excepted (docs/planning.md); and
+ * run->planned. Without, nothing changes. World rank 0 reads run->hardware and searches, and sends the others what it
+ * has found, so that all have the same; before, configurations are compared as in trine_trainer_create. world NULL:
+ * no job, run->ranks ranks. Errors: TRINE_EINVAL if no layout is valid or fits, for unknown hardware, or if a node
+ * has more ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over:
+ * world. */
+trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run);
 /* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
 trine_status trine_usage(const char *program, FILE *out);
 
@@ -337,9 +375,34 @@ trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const
  * be written: the file has no part of it, and the trainer is unchanged; TRINE_ENOMEM,
  * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
+/* What the trainer and its log show on `out` while they work: on world rank 0 a bar for loading, steps and saving.
+ * Without this call a trine_log has the bar of TRINE_PROGRESS_AUTO. State of the process, which has one terminal.
+ * Errors: TRINE_EINVAL for NULL. Not collective. */
+trine_status trine_trainer_progress(trine_trainer *trainer, FILE *out, trine_progress how);
+/* For a program whose process is the trainer's own, before trine_world_create and after trine_stop_catch, if that is
+ * called: a signal that ends the process while a bar is on standard output erases it first. Errors: those of
+ * trine_stop_catch. Not collective. */
+trine_status trine_progress_catch(trine_progress how);
+/* From now on a trine_log also writes its numbers into event files of TensorBoard in `folder`, those of
+ * validations in its folder "validation" (docs/seeing.md). Call it after trine_trainer_load: a resumed run replaces
+ * what the earlier one wrote after the step that it goes on from, a run from step 0 all. World rank 0 creates the
+ * folders. Errors, on every rank alike: TRINE_EIO; TRINE_EBUSY names the process that writes events there;
+ * TRINE_ENOMEM. Collective over: world. */
+trine_status trine_trainer_tensorboard(trine_trainer *trainer, const char *folder);
+/* Writes the file of trine_config.trace if some of its steps have run and none of its files has them: the step that
+ * is the last of them does it itself, so this is for a run that ends before. text (size bytes; may be NULL) = what it
+ * has, "" if nothing is written. Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM; the messages' own.
+ * Collective over: world. */
+trine_status trine_trainer_trace(trine_trainer *trainer, char *text, size_t size);
+/* For a program whose process is the trainer's own, before trine_world_create and after trine_stop_catch, if that is
+ * called: SIGUSR2 to a rank writes the last two steps of its node's ranks (docs/seeing.md). Errors: TRINE_ENOMEM. Not
+ * collective. */
+trine_status trine_trace_catch(void);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
+/* Tells the trainer what trine_plan has chosen, for its banner and log. Not collective. */
+trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run);
 /* Prints layout, stages, batch arithmetic, threads and memory plan. Only world rank 0 writes; on
  * other ranks the call does nothing. Errors: TRINE_ENOMEM. Not collective. */
 trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
@@ -348,7 +411,7 @@ trine_status trine_trainer_banner(trine_trainer *trainer, FILE *out);
 
 typedef struct trine_log trine_log;
 
-/* The log of a run: a line per step (and a progress bar if `out` is a terminal), and JSON lines in
+/* The log of a run: a line per step (and a progress bar, trine_trainer_progress), and JSON lines in
  * the file `path` (NULL: none). A trainer at step 0 truncates the file; a trainer resumed from a
  * checkpoint (load it first) appends after the lines of the completed steps and removes later ones,
  * which an earlier run wrote after that checkpoint, so that the file is that of one run. Only world
@@ -365,12 +428,13 @@ void trine_log_destroy(trine_log **log);
 trine_status trine_log_has_val(const trine_log *log, bool *has);
 /* Checks that every line is in the file. A line that cannot be written (e.g. on a full disk) does not
  * abort the run: standard error reports it, the file has a gap, and later lines follow once there is
- * space again. Errors, on world rank 0: TRINE_EIO with the number of missing lines. Not collective. */
+ * space again. The same holds for events. Errors, on world rank 0: TRINE_EIO with the number of missing
+ * lines or events. Not collective. */
 trine_status trine_log_check(const trine_log *log);
-/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
- * "peak_bytes", "loss_scale", "skips" (so far)}, numbers with 17 significant digits, null for
- * numbers that are not finite; on `out` every `interval` steps and for each skipped step.
- * Errors: TRINE_ENOMEM. */
+/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second", "peak_bytes", "loss_scale",
+ * "skips" (so far)}, after trine_trainer_plan also "planned_seconds", where joules are known "joules_per_token" and
+ * "watts"; numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps
+ * and for skipped ones. Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);

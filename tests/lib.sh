@@ -212,6 +212,11 @@ messages() {
     [ "$(sed -n '/^trine:/p' "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
 }
 
+# silent: no rank printed a message of Trine, except that another one is gone, for which its launcher may leave no time
+silent() {
+    ! sed '/ has ended; the last two steps of this node/d' "$dir/out" "$dir/err" | grep -q '^trine:'
+}
+
 # ended: the job failed by itself, no rank exited with 0, and no process is left
 ended() {
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && ! grep -qx 0 "$dir/statuses" && gone

@@ -1,5 +1,5 @@
 /* The options of programs that evaluate a model under tp x pp: rows of a struct `in` that has the members config, a
- * trine_generate_config, bf16 and fp16. */
+ * trine_generate_config, bf16, fp16 and progress. */
 #ifndef TRINE_TOOLS_EXECUTION_ROWS_H
 #define TRINE_TOOLS_EXECUTION_ROWS_H
 
@@ -7,12 +7,15 @@
 #include <math.h>
 
 #include "base/options.h"
+#include "base/progress.h"
 #include "trine_generate.h"
 
 #define JOINT .role = OPTION_JOINT
 
 #define TRANSPORT_NAME(name, text) text,
 static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME)};
+
+static const char *const progresses[] = PROGRESS_WORDS;
 
 #define EXECUTION_ROWS(in)                                                                                           \
     {.alias = "tensor-model-parallel-size", OPTION_INT("tp", in, config.layout.tp, "N", 1, INT_MAX, 1,               \
@@ -30,6 +33,8 @@ static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAM
     {OPTION_CHOICE("transport", in, config.transport, transport_names, TRINE_TRANSPORT_AUTO,                         \
          "how ranks communicate; see train_gpt --help")},                                                            \
     {OPTION_DOUBLE("timeout", in, config.timeout, "SECONDS", 0, INFINITY, 600,                                       \
-         "abort the job when a rank has waited this long; 0: never")}
+         "abort the job when a rank has waited this long; 0: never")},                                               \
+    {OPTION_CHOICE("progress", in, progress, progresses, TRINE_PROGRESS_AUTO,                                        \
+         "a progress bar; auto: where standard error is a terminal; line: never; bar: always")}
 
 #endif

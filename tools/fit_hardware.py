@@ -7,8 +7,10 @@
 A set of rows is FILE:SOURCE:IMPLEMENTATION[:[odd|even][:OPTIONS]]; SOURCE is a value of the column "source", or empty;
 OPTIONS are passed on to trine-plan. The numbers
 are changed until Huber's function of the logarithms of predicted over measured is least (Gauss-Newton, with differences;
-each set counts the same, however many rows it has), and written into the file with --write. --each leaves each row out in turn, --parts
-prints the errors with each part of the model switched off.
+each set counts the same, however many rows it has), and written into the file with --write, which also writes the
+mean and the worst error of the rows to which nothing was fitted (--judge; without one, of all) as "checked", from which
+trine-plan makes the ranges of times. --each leaves each row out in turn, --parts prints the errors with each part of the
+model switched off.
 """
 import argparse, csv, io, json, math, os, subprocess, tempfile
 
@@ -92,9 +94,10 @@ def text_of(file):
     """A hardware file, a line for each member."""
     lines = [f'    "about": {json.dumps(file["about"])}']
     for name, row in file.items():
-        if name != "about":
+        if name not in ("about", "checked", "calibrated"):
             value = f"{row['value']:.6g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
             lines.append(f'    "{name}": {{"value": {value}, "how": "{row["how"]}", "source": {json.dumps(row["source"])}}}')
+    lines += [f'    "{name}": {json.dumps(file[name])}' for name in ("checked", "calibrated") if name in file]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -158,6 +161,13 @@ class Fit:
         return x
 
 
+def checked(judged):
+    """The errors on sets of (name, logs), as a hardware file has them."""
+    e = [abs(math.exp(x) - 1) for _, logs in judged for x in logs]
+    names = "; ".join(os.path.basename(name.split(":")[0]) + name[len(name.split(":")[0]):] for name, _ in judged)
+    return {"mean": round(sum(e) / len(e), 4), "worst": math.ceil(max(e) * 1e4) / 1e4, "rows": len(e), "source": names}
+
+
 def errors(name, logs):
     e = sorted(abs(math.exp(x) - 1) for x in logs)
     print(f"{name}: {len(e)} rows, mean {100 * sum(e) / len(e):.2f}%, median {100 * e[len(e) // 2]:.2f}%, "
@@ -189,9 +199,12 @@ def main():
         fit.set(fit.run(sets) if fit.names else fit.start())
         for name in fit.names:
             print(f"{name} {fit.file[name]['value']}")
+        checks = []
         for s in sets + judged:
             logs = s.logs(fit.scratch)
             errors(s.name, logs)
+            if s in (judged or sets):
+                checks.append((s.name, logs))
             for row, m, x in zip(s.rows, s.seconds, logs) if k.verbose else ():
                 layout = [row.get(n) or row.get(o) for n, o in (
                     ("model_B", "Parameters (billion)"), ("hidden", "hidden size"), ("layers", "# layers"),
@@ -202,6 +215,7 @@ def main():
             for s in sets + judged:
                 errors(f"without {part}: {s.name}", s.logs(fit.scratch, ["--without", part]))
         if k.write:
+            fit.file["checked"] = checked(checks)
             with open(k.hardware, "w") as f:
                 f.write(text_of(fit.file))
 

@@ -1,15 +1,17 @@
 #!/bin/sh
-# Makes the tables of docs/memory.md with --dry-run; needs neither GPU nor MPI.
+# Makes the tables of docs/memory.md with --dry-run and trine-plan; needs neither GPU nor MPI.
 #
 #     tools/memory_page.sh            print the tables
 #     tools/memory_page.sh --write    write them into the page
 #     tools/memory_page.sh --check    compare the page with them; exit status 1 and a diff if they differ
 #
-# BUILD is the folder of train_gpt (build).
+# BUILD is the folder of train_gpt and trine-plan (build).
 set -eu
 
 page=docs/memory.md
 train=${BUILD:-build}/train_gpt
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 
 # plan LAYERS HIDDEN HEADS TP PP ARGUMENTS...: a dry run on two nodes of eight GPUs
 plan() {
@@ -21,14 +23,11 @@ plan() {
         --tp "$tp" --pp "$pp" --global-batch-size 512 "$@"
 }
 
-# row NAME LAYERS HIDDEN HEADS TP PP ZERO RECOMPUTE MICRO: one line of a table. Traffic of the first rank of stage 0
-# crosses the network where its group spans nodes: dp with one stage, the messages of pp otherwise. The estimate
-# assumes matmuls at half of the A100's 312 TFLOP/s, 230 GB/s a GPU inside a node and 25 GB/s between nodes, no
-# overlap, and one third more work for full recomputation.
+# row LAYERS HIDDEN HEADS TP PP ZERO RECOMPUTE MICRO SECONDS: one line of a table. Traffic of the first rank of stage 0
+# crosses the network where its group spans nodes: dp with one stage, the messages of pp otherwise.
 row() {
-    plan "$2" "$3" "$4" "$5" "$6" --zero "$7" --recompute-granularity "$8" --micro-batch-size "$9" |
-        awk -v layers="$2" -v hidden="$3" -v tp="$5" -v pp="$6" -v zero="$7" -v recompute="$8" \
-            -v micro="$9" '
+    plan "$1" "$2" "$3" "$4" "$5" --zero "$6" --recompute-granularity "$7" --micro-batch-size "$8" |
+        awk -v tp="$4" -v pp="$5" -v zero="$6" -v recompute="$7" -v micro="$8" -v seconds="$9" '
         function gib(mib) { return mib / 1024 }
         /^heaviest/ { for (i = 1; i <= NF; i++) if ($i == "MiB") most = gib($(i - 1)) }
         /^batch/ { bubble = $NF + 0 }
@@ -38,15 +37,22 @@ row() {
         /^ +activations out/ { messages = gib($3) }
         END {
             if (pp == 1) between = dp; else { inside += dp; between = messages }
-            flops = 3 * (layers * (24 * hidden ^ 2 + 4096 * hidden) + 2 * 50304 * hidden) * 512 * 2048
-            compute = flops / 16 / 156e12
-            work = recompute == "full" ? compute * 4 / 3 : compute
-            both = pp == 1 ? 1 : 2 # forward and backward
-            step = work / (1 - bubble / 100) + inside * 1.0737 / 230 + both * between * 1.0737 / 25
-            printf "| %d x %d x %d | %d | %s | %d | %.1f | %.1f%% | %.1f | %.1f | %.1f%% |\n",
-                16 / tp / pp, tp, pp, zero, recompute, micro, most, bubble, inside, between,
-                100 * (step / compute - 1)
+            printf "| %d x %d x %d | %d | %s | %d | %.1f | %.1f%% | %.1f | %.1f | %.2f |\n",
+                16 / tp / pp, tp, pp, zero, recompute, micro, most, bubble, inside, between, seconds
         }'
+}
+
+# predict LAYERS HIDDEN HEADS: standard input has lines of TP PP ZERO RECOMPUTE MICRO; a step's seconds on a100-selene
+# are added to each
+predict() {
+    {
+        echo layers,hidden,heads,seq,vocab,batch,dp,tp,pp,zero,recompute,mbs
+        while read -r tp pp zero recompute micro; do
+            echo "$1,$2,$3,2048,50304,512,$((16 / tp / pp)),$tp,$pp,$zero,$recompute,$micro"
+        done
+    } >"$dir/rows"
+    "$(dirname "$train")/trine-plan" --hardware a100-selene --sequence-parallel --csv "$dir/rows" |
+        awk -F, 'NR > 1 { print $8, $9, $10, $11, $12, $13 }'
 }
 
 # model NAME LAYERS HIDDEN HEADS: a table; standard input has lines of TP PP ZERO RECOMPUTE MICRO
@@ -54,11 +60,12 @@ model() {
     parameters=$(plan "$2" "$3" "$4" 8 1 | sed -n 's/^model.*: \(.*\) parameters$/\1/p')
     echo "**$1**: $2 layers, hidden $3, $4 heads, $parameters parameters."
     echo
-    echo "| dp x tp x pp | ZeRO | recompute | micro-batch | GiB, heaviest rank | bubble | GiB sent inside the node | between nodes | estimate over matmuls alone |"
+    echo "| dp x tp x pp | ZeRO | recompute | micro-batch | GiB, heaviest rank | bubble | GiB sent inside the node | between nodes | seconds a step, predicted |"
     echo "|---|---|---|---|---|---|---|---|---|"
-    while read -r tp pp zero recompute micro; do
-        row "$1" "$2" "$3" "$4" "$tp" "$pp" "$zero" "$recompute" "$micro"
-    done
+    predict "$2" "$3" "$4" >"$dir/seconds"
+    while read -r tp pp zero recompute micro seconds; do
+        row "$2" "$3" "$4" "$tp" "$pp" "$zero" "$recompute" "$micro" "$seconds"
+    done <"$dir/seconds"
     echo
 }
 
@@ -66,12 +73,14 @@ layouts() {
     model 1.3B 24 2048 16 <<-ROWS
 		1 1 0 none 1
 		1 1 1 none 1
+		1 1 1 none 4
 		1 2 1 none 1
 		2 1 1 none 1
 		1 1 3 none 4
 	ROWS
     model 7B 32 4096 32 <<-ROWS
 		1 1 1 none 1
+		1 1 1 none 2
 		1 2 0 none 1
 		1 2 1 none 1
 		2 1 1 none 1
@@ -118,6 +127,53 @@ layers() {
     layer
 }
 
+# The state of 7.5 billion parameters on 64 ranks, for each ZeRO stage: GB published, and GB of the plan of 36 layers of
+# hidden size 4096, in 16 bits with gradients in 16 bits, for 7.5 billion.
+zero_figure() {
+    echo "| ZeRO | GB here | GB published |"
+    echo "|---|---|---|"
+    for published in 0:120 1:31.4 2:16.6 3:1.9; do
+        "$train" --dry-run --device cuda --transport nccl --bf16 --grad-dtype bf16 --num-layers 36 --hidden-size 4096 \
+            --num-attention-heads 32 --seq-length 1024 --vocab-size 50304 --untied --ranks 64 \
+            --global-batch-size 64 --zero "${published%:*}" |
+            awk -v zero="${published%:*}" -v published="${published#*:}" '
+            /^model/ { for (i = 1; i <= NF; i++) if ($i == "B") parameters = $(i - 1) }
+            /^ +(parameters|gradients|optimizer) / { mib += $2 }
+            /^ +master weights / { mib += $3 }
+            END { printf "| %d | %.1f | %s |\n", zero, mib * 1048576 / 1e9 * 7.5 / parameters, published }'
+    done
+}
+
+# figure MODEL LAYERS HIDDEN HEADS PP V BATCH MICRO RECOMPUTE PUBLISHED: one line; the formula of a layer is multiplied
+# by the layers whose activations the first stage holds, of all micro-batches together
+figure() {
+    schedule=1f1b sequence=
+    if [ "$6" -gt 1 ]; then schedule=interleaved; fi
+    if [ "$9" = selective ]; then sequence=--sequence-parallel; fi
+    # shellcheck disable=SC2086  # an option or none
+    "$train" --dry-run --device cuda --transport nccl --bf16 --ranks $((8 * $5)) --num-layers "$2" \
+        --hidden-size "$3" --num-attention-heads "$4" --seq-length 2048 --vocab-size 51200 --tp 8 --pp "$5" --schedule $schedule \
+        --num-virtual-stages-per-pipeline-rank "$6" --global-batch-size "$7" --micro-batch-size "$8" \
+        --recompute-granularity "$9" $sequence |
+        awk -v name="$1" -v layers="$2" -v pp="$5" -v v="$6" -v recompute="$9" -v published="${10}" '
+        /^ +activations +[0-9]/ && !seen++ { here = $2 / 1024 }
+        /^layer/ { formula = $(NF - 2) * layers * (v > 1 ? 1 + (pp - 1) / (pp * v) : 1) / 1024 }
+        END { printf "| %s | %s | %.1f | %.1f | %.1f |\n", name, recompute, here, formula, published }'
+}
+
+figures() {
+    echo "| model | recompute | GiB here | GiB by the formula | GiB published |"
+    echo "|---|---|---|---|---|"
+    figure 22B 48 6144 64 1 1 4 4 none 59.25
+    figure 22B 48 6144 64 1 1 4 4 selective 9.5625
+    figure 175B 96 12288 96 8 3 64 1 none 66.84375
+    figure 175B 96 12288 96 8 3 64 1 selective 12.3515625
+    figure 530B 105 20480 128 35 3 280 1 none 114.0234375
+    figure 530B 105 20480 128 35 3 280 1 selective 23.076171875
+    figure 1T 128 25600 160 64 1 512 1 none 131.25
+    figure 1T 128 25600 160 64 1 512 1 selective 26.5625
+}
+
 heaviest() {
     "$train" --dry-run --device cuda --transport nccl --bf16 --num-layers 96 --hidden-size 12288 \
         --num-attention-heads 96 --seq-length 2048 --vocab-size 51200 --dp 8 --tp 8 --pp 16 --zero 1 \
@@ -127,22 +183,22 @@ heaviest() {
 
 # Prints the page with the text between each "<!-- NAME -->" and "<!-- end -->" replaced by the current table.
 update_page() {
-    dir=$(mktemp -d)
-    trap 'rm -rf "$dir"' EXIT
     layouts >"$dir/layouts"
     layers >"$dir/layers"
+    zero_figure >"$dir/zero"
+    figures >"$dir/figures"
     heaviest >"$dir/heaviest"
     awk -v dir="$dir" '
         /^<!-- end -->$/ { inside = 0 }
         !inside { print }
-        /^<!-- (layouts|layers|heaviest) -->$/ {
+        /^<!-- (layouts|layers|zero|figures|heaviest) -->$/ {
             inside = 1
             while ((getline line < (dir "/" $2)) > 0) print line
         }' "$page"
 }
 
 case ${1:-} in
-    '') layouts && layers && heaviest ;;
+    '') layouts && layers && zero_figure && figures && heaviest ;;
     --write) new=$(update_page) && printf '%s\n' "$new" >"$page" ;;
     --check) update_page | diff "$page" - ;;
     *) echo "tools/memory_page.sh: unknown argument \"$1\"; valid: --write, --check" >&2 && exit 1 ;;

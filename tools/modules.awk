@@ -2,8 +2,8 @@
 #
 #   train -> plan -> run -> {model -> tp; dp; zero; pp; norm} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;
-#   train, doctor -> profile -> core
-#   plan -> cost -> {model -> tp}
+#   train, doctor -> profile -> core;  train, plan -> trace -> core
+#   plan, doctor -> cost -> {model -> tp}
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include, and call, itself and the modules beside it in the table below,
@@ -29,10 +29,11 @@ BEGIN {
     allowed["corpus"] = "tokenizer data base"
     allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
     allowed["profile"] = "core comm device base"
+    allowed["trace"] = "core comm base"
     allowed["cost"] = "model tp state core comm device base"
-    allowed["doctor"] = "profile core comm device base"
-    allowed["plan"] = "config cost run model tp dp zero pp state data core comm device base"
-    allowed["train"] = "config tokenizer cost plan profile run model tp dp zero pp norm state data ckpt core comm device base"
+    allowed["doctor"] = "cost model profile core comm device base"
+    allowed["plan"] = "config cost trace run model tp dp zero pp state data core comm device base"
+    allowed["train"] = "config tokenizer cost plan profile trace run model tp dp zero pp norm state data ckpt core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")
         for (i = 1; i <= count; i++) may[module, names[i]] = 1

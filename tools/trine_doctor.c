@@ -19,10 +19,10 @@
 #define MIB ((uint64_t)1 << 20)
 
 typedef struct {
-    const char *device, *library, *json;
+    const char *device, *library, *json, *hardware;
     double seconds, timeout, windows, memory;
-    int ranks_per_node;
-    bool verbose, help;
+    int ranks_per_node, runs;
+    bool quick, verbose, help;
 } settings;
 
 static const option rows[] = {
@@ -45,6 +45,15 @@ static const option rows[] = {
                  "print a line for each rank, however many there are"),
      .alias = "v"},
     {OPTION_STRING("json", settings, json, "FILE", NULL, "write the report as one line of JSON")},
+    {OPTION_STRING("write-hardware", settings, hardware, "FILE", NULL,
+                   "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
+                   "operators by their sizes, and with two ranks or more collectives and messages; "
+                   "takes minutes")},
+    {OPTION_INT("runs", settings, runs, "N", 1, 100, 3,
+                "--write-hardware: runs of each model, of which medians are taken")},
+    {OPTION_FLAG("quick", settings, quick,
+                 "--write-hardware: only small shapes: a file of the right form, whose times mean "
+                 "little")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -67,8 +76,13 @@ static trine_status settle(const settings *s, doctor_options *o, bool writes) {
                           .ranks_per_node = s->ranks_per_node,
                           .windows = (uint64_t)(s->windows * (double)MIB),
                           .memory = (uint64_t)(s->memory * (double)MIB),
-                          .verbose = s->verbose};
+                          .verbose = s->verbose,
+                          .hardware = s->hardware,
+                          .runs = s->runs,
+                          .quick = s->quick};
     TRY(device_find(&o->kind, s->device));
+    CHECK(!s->hardware || o->kind == DEVICE_CPU, TRINE_EUNSUPPORTED,
+          "--write-hardware with --device %s: only --device cpu is measured", s->device);
     return writes && s->json ? report_file_open(&o->json, "--json", s->json) : TRINE_OK;
 }
 

@@ -14,10 +14,13 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/human.h"
 #include "base/json.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 #include "comm/api/alike.h"
 #include "comm/api/comm.h"
 #include "data/tokens.h"
@@ -34,6 +37,7 @@ typedef struct {
     uint64_t max_tokens;
     trine_generate_config config;
     bool bf16, fp16, json, help;
+    trine_progress progress;
 } settings;
 
 /* ---- The command line ---- */
@@ -195,8 +199,7 @@ typedef struct {
     int32_t *ids; /* owned: a window of a token file */
     uint32_t vocab;
     const char *what; /* "windows" */
-    bool shows;       /* progress */
-    uint64_t shown;   /* when */
+    uint64_t began;   /* when the first of them ended */
 } work;
 
 static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
@@ -215,11 +218,18 @@ static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
 static void show_progress(void *from, size_t i) {
     work *w = from;
     uint64_t now = clock_ns();
-    if (!w->shows || (i + 1 < w->count && now - w->shown < 500000000)) return;
-    w->shown = now;
-    fprintf(stderr, "\rtrine-eval: %zu of %zu %s%s", i + 1, w->count, w->what,
-            i + 1 < w->count ? "" : "\n");
-    fflush(stderr);
+    char of[80], left[HUMAN_SIZE + 8], time[HUMAN_SIZE];
+    const char *parts[] = {of, left};
+    double share = (double)(i + 1) / (double)w->count;
+    if (!i) w->began = now;
+    double spent = 1e-9 * (double)(now - w->began); /* since the first one's end */
+    snprintf(of, sizeof of, "%zu of %zu %s", i + 1, w->count, w->what);
+    snprintf(left, sizeof left, "%s left",
+             human_duration(time, spent / (double)i * (double)(w->count - i - 1)));
+    if (i + 1 < w->count)
+        progress_show("", share, parts, i ? 2 : 1);
+    else
+        terminal_line_erase();
 }
 
 static trine_status make_windows(work *w, evaluate_cut cut) {
@@ -369,8 +379,7 @@ static trine_status evaluate_inputs(const settings *s, trine_generator *g, const
     work w = {.m = m,
               .data = data,
               .vocab = (uint32_t)trine_generator_model(g)->vocab_size,
-              .what = s->choices ? "endings" : "windows",
-              .shows = first && isatty(STDERR_FILENO)};
+              .what = s->choices ? "endings" : "windows"};
     double *nats = NULL;
     trine_status status = check_stride(s, cut);
     w.count = s->choices ? m->part_count : 0;
@@ -394,6 +403,7 @@ static trine_status run(trine_world *world, settings *s) {
     int64_t ranks = (int64_t)l->tp * l->pp, replicas = trine_world_size(world) / ranks;
     if (!l->dp) l->dp = replicas > 1 ? (int)replicas : 1;
     TRY(alike_agree_options(world, &o));
+    progress_begin(stderr, s->progress, trine_world_rank(world) == 0);
     TRY(trine_generator_create(&g, world, s->path, &s->config, stderr));
     trine_status status = load(&m, &data, s, g);
     if (status == TRINE_OK) status = evaluate_inputs(s, g, &m, data);

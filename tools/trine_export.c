@@ -14,6 +14,7 @@
 #include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/source.h"
 #include "comm/api/comm.h"
@@ -23,6 +24,7 @@ typedef struct {
     const char **folders; /* FROM and OUT; owned */
     int count;
     bool help;
+    trine_progress progress;
 } settings;
 
 /* What the folder's tokenizer says; it must fit the model. */
@@ -99,11 +101,15 @@ static trine_status convert(const settings *s) {
 }
 
 static trine_status run(settings *s, int argc, char **argv) {
+    static const char *const progresses[] = PROGRESS_WORDS;
     static const option rows[] = {
+        {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
+                       "a progress bar; auto: where standard error is a terminal; line: never; "
+                       "bar: always")},
         {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
-        .usage = "FROM OUT",
+        .usage = "[--progress HOW] FROM OUT",
         .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
                  "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
                  "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads.",
@@ -118,6 +124,7 @@ static trine_status run(settings *s, int argc, char **argv) {
     if (s->help) return TRINE_OK;
     CHECK(s->count == 2, TRINE_EINVAL, "expected two folders, FROM and OUT, got %d (see --help)",
           s->count);
+    progress_begin(stderr, s->progress, true);
     return convert(s);
 }
 

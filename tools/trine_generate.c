@@ -20,6 +20,7 @@
 #include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
 #include "comm/api/comm.h"
@@ -36,6 +37,7 @@ typedef struct {
     trine_sampling sampling;
     trine_generate_config config;
     bool bf16, fp16, help, chat, ignore_eos;
+    trine_progress progress;
 } settings;
 
 /* ---- The command line ---- */
@@ -411,7 +413,9 @@ static trine_status run(trine_world *world, const settings *s) {
     const options o = make_table(s);
     t.stop = (stop_text){.texts = s->stop.texts, .count = s->stop.count};
     TRY(alike_agree_options(world, &o));
+    progress_begin(stderr, s->progress, t.writes);
     TRY(trine_generator_create(&t.g, world, s->path, &s->config, stderr));
+    progress_begin(stderr, TRINE_PROGRESS_LINE, false); /* the text follows */
     trine_status status = trine_world_agree(world, status_user(prepare(&t, &prompt)));
     if (status == TRINE_OK) status = agree_tokenizer(world, &t);
     if (status == TRINE_OK &&

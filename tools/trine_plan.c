@@ -2,9 +2,11 @@
  *
  *     trine-plan --hardware h100 --ranks 128 --model llama3.1-70b --vocab-size 128256 --global-batch-size 1024 --bf16
  *     trine-plan --hardware a100-selene --implementation megatron-2021 --csv published.csv
+ *     trine-plan --hardware h100 --calibrate run.jsonl --out ours.json
  *
- * The first searches all layouts. A row of the table of the second is a model with its layout; the same columns are
- * printed again, with `predicted_seconds` behind them. docs/planning.md says how it counts, and how well. */
+ * The first searches all layouts. A row of the table of the second is a model with its layout, whose empty fields are
+ * searched; the same columns are printed again, with `predicted_seconds` behind them. The third scales a machine to one
+ * measured run. docs/planning.md says how it counts, and how well. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,27 +16,32 @@
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
-#include "plan/forecast.h"
+#include "base/whole_file.h"
+#include "config/config.h"
+#include "plan/calibrate.h"
 #include "plan/csv_rows.h"
-#include "plan/search.h"
+#include "plan/plan_print.h"
+#include "trine_checkpoint.h"
 
 #define WORD(id, text, ...) text,
 static const char *const implementations[] = {IMPLEMENTATION_LIST(WORD)};
 static const char *const parts[] = {COST_PART_LIST(WORD)};
 static const char *const recomputes[] = {TRINE_RECOMPUTE_LIST(WORD)};
 #undef WORD
+static const char *const zeros[] = {"0", "1", "2", "3"};
 
 #define SEARCH_RANKS (1 << 20)
-#define GIB          (1024.0 * 1024 * 1024)
 
 typedef struct {
-    const char *hardware, *csv;
+    const char *hardware, *csv, *calibrate, *out;
     implementation_kind implementation;
     trine_recompute recompute;
+    trine_zero zero;
     option_list without;
     int vocab, ranks;
     double tokens;
-    bool sequence, where, help;
+    bool sequence, where, range, help;
+    unsigned given; /* of row_defaults */
 } settings;
 
 static const option rows[] = {
@@ -49,39 +56,63 @@ static const option rows[] = {
                    "also print how long a training on so many tokens takes")},
     {OPTION_STRING("csv", settings, csv, "FILE", NULL,
                    "predict each row of a table: columns heads, hidden, layers, seq, tp, pp, dp, "
-                   "batch and mbs, or vTrain's names for them; vocab, kv_heads, ffn, v, gpus, "
-                   "schedule, recompute, sp and zero where it has them")},
+                   "batch and mbs, or vTrain's names for them; vocab, kv_heads, ffn, family, v, "
+                   "gpus, schedule, recompute, sp and zero where it has them; an empty tp, pp, v, "
+                   "dp, mbs, schedule, recompute, sp or zero is searched and filled in")},
     {OPTION_CHOICE("implementation", settings, implementation, implementations,
                    IMPLEMENTATION_TRINE, "what runs the step")},
+    {OPTION_STRING("calibrate", settings, calibrate, "LOG", NULL,
+                   "scale the machine to one run, measured by its log (train_gpt --log): its "
+                   "median step is then predicted")},
+    {OPTION_STRING("out", settings, out, "FILE", NULL,
+                   "write the machine that --calibrate has scaled, for --hardware")},
     {OPTION_HEADING("Rows that do not say")},
     {OPTION_CHOICE("recompute", settings, recompute, recomputes, TRINE_RECOMPUTE_NONE,
-                   "recomputation of rows without it")},
+                   "recomputation of rows without it; if this is given, also of rows in which it "
+                   "is empty")},
+    {OPTION_CHOICE("zero", settings, zero, zeros, 0, "the same of the ZeRO stage")},
+    {OPTION_FLAG("sequence-parallel", settings, sequence,
+                 "the same of sequence parallelism, where tp is more than 1")},
     {OPTION_INT("vocab-size", settings, vocab, "N", 1, INT_MAX, 50257,
                 "vocabulary of rows without it")},
-    {OPTION_FLAG("sequence-parallel", settings, sequence,
-                 "sequence parallelism, where tp is more than 1, in rows without sp")},
     {OPTION_HEADING("What is printed")},
     {OPTION_FLAG("where", settings, where,
                  "also print the seconds of each part, of the stage that waits least")},
+    {OPTION_FLAG("range", settings, range,
+                 "also print between which seconds a step of a row may take")},
     {OPTION_LIST("without", settings, without, "PART",
                  "leave a part of the forecast out: memory-bound, tp, gradient-adds, bubble, dp, "
                  "tiles, messages, head, update, host; may be given several times")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
+#define ROWS (sizeof rows / sizeof *rows)
+
+static bool row_given(const bool given[ROWS], const char *name) {
+    for (size_t n = 0; n < ROWS; n++)
+        if (rows[n].name && !strcmp(rows[n].name, name)) return given[n];
+    return false;
+}
 
 static trine_status parse(settings *s, int argc, char **argv) {
+    bool given[ROWS] = {false};
     const options o = {
         .program = "trine-plan",
         .about = "Predict how long training steps take on a machine, from their programs and a "
                  "file that describes the machine. Exit status 1: a row is refused.",
         .rows = rows,
-        .count = sizeof rows / sizeof *rows,
-        .at = {s}};
+        .count = ROWS,
+        .at = {s},
+        .given = given};
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
+    if (row_given(given, "recompute")) s->given |= 1u << SEARCH_RECOMPUTE;
+    if (row_given(given, "zero")) s->given |= 1u << SEARCH_ZERO;
+    if (s->sequence) s->given |= 1u << SEARCH_SEQUENCE;
     CHECK(s->hardware, TRINE_EINVAL, "--hardware is missing (see --help)");
-    CHECK(s->csv || s->ranks, TRINE_EINVAL, "--csv or --ranks is missing (see --help)");
+    CHECK(s->csv || s->ranks || s->calibrate, TRINE_EINVAL,
+          "--csv, --ranks or --calibrate is missing (see --help)");
     CHECK(!s->csv || !s->ranks, TRINE_EINVAL, "--csv and --ranks exclude each other");
+    CHECK(!s->out || s->calibrate, TRINE_EINVAL, "--out requires --calibrate");
     return TRINE_OK;
 }
 
@@ -108,10 +139,34 @@ static int busiest(const forecast *f) {
     return stage;
 }
 
-static void print_forecast(const settings *s, const forecast *f) {
-    c_fprintf(stdout, "%.6g", f->step);
+/* The columns behind those of the table; `f` NULL: their fields are empty. */
+static void print_forecast(const settings *s, const hardware *h, const forecast *f) {
+    double least = 0, most = 0;
+    bool checked = f && hardware_range(h, f->step, &least, &most);
+    if (f) c_fprintf(stdout, "%.6g", f->step);
+    if (s->range && checked) c_fprintf(stdout, ",%.6g,%.6g", least, most);
+    if (s->range && !checked) fputs(",,", stdout);
+    for (int k = 0; s->where && k < FORECAST_PARTS; k++) {
+        fputc(',', stdout);
+        if (f) c_fprintf(stdout, "%.6g", f->stage[busiest(f)][k]);
+    }
+}
+
+static void print_columns(const settings *s) {
+    fputs("predicted_seconds", stdout);
+    if (s->range) fputs(",least_seconds,most_seconds", stdout);
     for (int k = 0; s->where && k < FORECAST_PARTS; k++)
-        c_fprintf(stdout, ",%.6g", f->stage[busiest(f)][k]);
+        c_fprintf(stdout, ",%s", forecast_text((forecast_part)k));
+}
+
+/* The fields of a row, those that are empty as searched; of: NULL: as they are. */
+static void print_fields(const csv *c, int row, const row_plan *of, const search_layout *l) {
+    char text[ROW_TEXT];
+    for (int n = 0; n < c->columns; n++) {
+        const char *filled = of ? row_fill(c, row, n, of, l, text) : NULL;
+        csv_print(filled ? filled : csv_cell(c, row, n), stdout);
+        fputc(',', stdout);
+    }
 }
 
 /* Says which row an error is of. */
@@ -122,44 +177,78 @@ static trine_status of_row(trine_status status, const settings *s, const csv *c,
     return RAISE(status, "%s, line %d: %s", s->csv, c->lines[row + 1], why);
 }
 
-static trine_status predict(const settings *s, const csv *c, int row, const forecast_rules *rules) {
-    trine_config config;
-    char split[ROW_SPLIT];
-    int ranks;
+/* Without a layout that fits, which a measured row has proved wrong, the fastest of all. */
+static trine_status find_unfit(const settings *s, int line, const row_plan *of,
+                               search_result *found) {
+    search_space all = of->space;
+    hardware endless = *of->space.rules.machine;
+    c_fprintf(stderr,
+              "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
+              "fastest without regard to memory is taken\n",
+              s->csv, line, found->valid, of->space.ranks, endless.memory_bytes / (1 << 30));
+    endless.memory_bytes = HUGE_VAL;
+    all.rules.machine = &endless;
+    return search_layouts(&all, found);
+}
+
+/* The fastest layout of those that the row leaves. */
+static trine_status find_layout(const settings *s, int line, const row_plan *of, search_layout *l) {
+    search_result found;
+    *l = search_base(&of->space);
+    if (of->space.fixed == SEARCH_ALL) return TRINE_OK;
+    TRY(search_layouts(&of->space, &found));
+    if (!found.count) TRY(find_unfit(s, line, of, &found));
+    *l = found.best[0];
+    return TRINE_OK;
+}
+
+static trine_status predict_layout(const row_plan *of, const search_layout *l, forecast *f) {
+    trine_config config = search_config(&of->space, l);
     rehearsal r;
-    forecast f;
-    const row_defaults d = {s->vocab, s->recompute, s->sequence};
-    TRY(row_config(c, row, s->csv, &d, rules->by, split, &config, &ranks));
-    trine_status status = rehearse(&r, &config, ranks, REHEARSE_PLAN);
-    if (status == TRINE_OK) status = forecast_step(&r, rules, &f);
+    trine_status status = rehearse(&r, &config, of->space.ranks, REHEARSE_PLAN);
+    if (status == TRINE_OK) status = forecast_step(&r, &of->space.rules, f);
     rehearsal_end(&r);
+    return status;
+}
+
+static trine_status predict(const settings *s, const csv *c, int row, const forecast_rules *rules) {
+    const row_defaults d = {s->vocab, s->recompute, s->zero, s->sequence, s->given};
+    row_plan of;
+    search_layout l;
+    forecast f;
+    TRY(row_read(c, row, s->csv, &d, rules, &of));
+    trine_status status = find_layout(s, c->lines[row + 1], &of, &l);
+    if (status == TRINE_OK) status = predict_layout(&of, &l, &f);
     TRY(of_row(status, s, c, row));
-    print_forecast(s, &f);
+    print_fields(c, row, &of, &l);
+    print_forecast(s, rules->machine, &f);
     forecast_destroy(&f);
     return TRINE_OK;
 }
 
-static void print_fields(const csv *c, int row) {
-    for (int n = 0; n < c->columns; n++) {
-        csv_print(csv_cell(c, row, n), stdout);
-        fputc(',', stdout);
+static trine_status predict_all(const settings *s, const csv *c, const forecast_rules *rules) {
+    print_fields(c, -1, NULL, NULL);
+    print_columns(s);
+    fputc('\n', stdout);
+    for (int row = 0; row < c->rows; row++) {
+        if (row_is_step(c, row)) {
+            TRY(predict(s, c, row, rules));
+        } else {
+            print_fields(c, row, NULL, NULL);
+            print_forecast(s, rules->machine, NULL);
+        }
+        fputc('\n', stdout);
     }
+    return TRINE_OK;
 }
 
-static trine_status predict_all(const settings *s, const csv *c, const forecast_rules *rules) {
-    print_fields(c, -1);
-    fputs("predicted_seconds", stdout);
-    for (int k = 0; s->where && k < FORECAST_PARTS; k++)
-        c_fprintf(stdout, ",%s", forecast_text((forecast_part)k));
-    for (int row = 0; row < c->rows; row++) {
-        fputc('\n', stdout);
-        print_fields(c, row);
-        if (row_is_step(c, row)) TRY(predict(s, c, row, rules));
-        for (int k = 0; s->where && !row_is_step(c, row) && k < FORECAST_PARTS; k++)
-            fputc(',', stdout);
-    }
-    fputc('\n', stdout);
-    return TRINE_OK;
+static trine_status predict_table(const settings *s, const forecast_rules *rules) {
+    csv table;
+    if (s->range) plan_print_checked(rules->machine, s->hardware, stderr);
+    trine_status status = csv_read(&table, s->csv);
+    if (status == TRINE_OK) status = predict_all(s, &table, rules);
+    csv_destroy(&table);
+    return status;
 }
 
 /* ---- A search -------------------------------------------------------------------------------- */
@@ -171,20 +260,26 @@ static bool is_option(const char *argument, const char *name) {
            (!argument[2 + length] || argument[2 + length] == '=');
 }
 
+/* Whether an option of the trainer is given, under its name or its alias. */
 static bool is_given(int argc, char **argv, const char *name) {
+    const options o = config_options(NULL, NULL, NULL);
+    const char *alias = NULL;
+    for (size_t n = 0; n < o.count; n++)
+        if (o.rows[n].name && !strcmp(o.rows[n].name, name)) alias = o.rows[n].alias;
     for (int n = 1; n < argc; n++)
-        if (is_option(argv[n], name)) return true;
+        if (is_option(argv[n], name) || (alias && is_option(argv[n], alias))) return true;
     return false;
 }
 
 /* The number of arguments from argv[n] on that are this program's own in a search; 0: they are the trainer's. */
 static int own_arguments(int argc, char **argv, int n) {
-    static const char *const valued[] = {"hardware", "ranks", "tokens", "implementation",
-                                         "without"};
+    static const char *const valued[] = {"hardware", "ranks",          "tokens", "calibrate",
+                                         "out",      "implementation", "without"};
     for (size_t k = 0; k < sizeof valued / sizeof *valued; k++)
         if (is_option(argv[n], valued[k])) return strchr(argv[n], '=') || n + 1 == argc ? 1 : 2;
     bool flag = is_option(argv[n], "help") || is_option(argv[n], "version") ||
-                is_option(argv[n], "where") || !strcmp(argv[n], "-h");
+                is_option(argv[n], "where") || is_option(argv[n], "range") ||
+                !strcmp(argv[n], "-h");
     return flag;
 }
 
@@ -201,73 +296,110 @@ static int split_arguments(int argc, char **argv, char **trainer, int *trainer_c
     return own;
 }
 
-static void print_layout(const search_space *s, const search_layout *l, int place) {
-    const trine_model *m = &s->base.model;
-    double tokens = (double)s->base.global_batch_size * m->seq_length,
-           rate = m->seq_length && (s->base.precision.bf16 || s->base.precision.fp16)
-                      ? s->rules.machine->matmul_rate
-                      : s->rules.machine->matmul_rate_fp32,
-           used = gpt_flops_per_token(m) * tokens / l->step / s->ranks / rate;
-    c_fprintf(stdout, "%2d  %9.4f s  %10.0f tokens/s  MFU %4.1f%%  %6.2f GiB  ", place, l->step,
-              tokens / l->step, 100 * used, (double)l->bytes / GIB);
-    search_print_options(s, l, stdout);
-    fputs("\n    ", stdout);
-    for (int k = 0; k < FORECAST_PARTS; k++)
-        c_fprintf(stdout, "%s%s %.1f%%", k ? ", " : "", forecast_text((forecast_part)k),
-                  100 * l->where[k] / l->step);
-    fputc('\n', stdout);
+/* What --model, or what is loaded, brings: the sizes that need not be given. */
+static trine_status model_of(const trine_run *trainer, trine_model *model) {
+    *model = trine_config_default().model;
+    if (strcmp(trainer->model, "custom") != 0) return trine_model_preset(model, trainer->model);
+    return trine_checkpoint_model(&trainer->checkpoint, model);
 }
 
-static void print_duration(const settings *s, const search_space *space, const search_layout *l) {
-    double step = (double)space->base.global_batch_size * space->base.model.seq_length,
-           steps = ceil(s->tokens / step), days = steps * l->step / 86400;
-    c_fprintf(stdout, "%.4g tokens: %.0f steps, %.2f days, %.0f rank-hours\n", s->tokens, steps,
-              days, days * 24 * space->ranks);
+static trine_status print_found(const settings *s, const search_space *space,
+                                const trine_run *trainer, const search_result *r) {
+    usual_layout others[USUAL_MOST];
+    trine_model model;
+    int count;
+    plan_print_best(space, r, stdout);
+    if (!r->count) return TRINE_OK;
+    TRY(model_of(trainer, &model));
+    plan_print_command(space, &r->best[0], trainer, &model, stdout);
+    TRY(usual_layouts(space, &r->best[0], others, &count));
+    plan_print_usual(space, &r->best[0], others, count, stdout);
+    if (s->tokens > 0) plan_print_duration(space, &r->best[0], s->tokens, stdout);
+    return TRINE_OK;
 }
 
-static void print_result(const settings *s, const search_space *space, const search_result *r) {
-    c_fprintf(stdout,
-              "%d valid layouts; %d have no room for their state; %d simulated, of which %d have "
-              "no room; the others cannot be faster\n",
-              r->valid, r->small, r->simulated, r->unfit);
-    for (int n = 0; n < r->count; n++) print_layout(space, &r->best[n], n + 1);
-    if (!r->count) c_fprintf(stdout, "no layout of %d ranks fits\n", space->ranks);
-    if (r->count && s->tokens > 0) print_duration(s, space, &r->best[0]);
-}
-
-static trine_status search_for(const settings *s, int argc, char **argv,
-                               const forecast_rules *rules) {
+/* Reads the trainer's options: what is planned, and which of a layout's are given. */
+static trine_status read_space(int argc, char **argv, search_space *space, trine_run *trainer) {
     static const char *const searched[] = {
 #define OPTION_NAME(name, option) option,
         SEARCH_LIST(OPTION_NAME)
 #undef OPTION_NAME
     };
+    TRY(trine_parse(argc, argv, &space->base, trainer));
+    bool looks = trainer->dry_run || trainer->explain || trainer->layouts ||
+                 trainer->export_schedule != NULL;
+    CHECK(!looks, TRINE_EINVAL,
+          "--dry-run, --explain, --layouts and --export-schedule are train_gpt's alone");
+    CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
+    CHECK(space->base.global_batch_size, TRINE_EINVAL, "--global-batch-size is missing");
+    if (!is_given(argc, argv, "device")) space->base.parallel.device = "cuda";
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
+        if (is_given(argc, argv, searched[d])) space->fixed |= 1u << d;
+    return TRINE_OK;
+}
+
+static trine_status search_for(const settings *s, int argc, char **argv,
+                               const forecast_rules *rules) {
     static trine_run trainer;
     search_space space = {.ranks = s->ranks, .rules = *rules};
     search_result result;
-    TRY(trine_parse(argc, argv, &space.base, &trainer));
-    CHECK(space.base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
-    CHECK(space.base.global_batch_size, TRINE_EINVAL, "--global-batch-size is missing");
-    if (!space.base.data.data_path) space.base.data.data_path = "(none)";
-    if (!is_given(argc, argv, "device")) space.base.parallel.device = "cuda";
-    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
-        if (is_given(argc, argv, searched[d])) space.fixed |= 1u << d;
-    TRY(search_layouts(&space, &result));
-    print_result(s, &space, &result);
-    return TRINE_OK;
+    TRY(read_space(argc, argv, &space, &trainer));
+    search_space planned = space;
+    if (!planned.base.data.data_path) planned.base.data.data_path = "(none)";
+    TRY(search_layouts(&planned, &result));
+    plan_print_checked(rules->machine, s->hardware, stdout);
+    return print_found(s, &space, &trainer, &result);
+}
+
+/* ---- A measured run --------------------------------------------------------------------------- */
+
+/* Writes the scaled file. */
+static trine_status write_scaled(const settings *s, double factor, const char *source) {
+    whole_file *file;
+    char *text;
+    TRY(hardware_scaled_text(s->hardware, factor, source, &text));
+    trine_status status = whole_file_begin(&file, "--out", s->out);
+    if (status == TRINE_OK) {
+        fputs(text, whole_file_stream(file));
+        status = whole_file_publish(&file, NULL);
+        whole_file_abandon(&file);
+    }
+    free(text);
+    return status;
+}
+
+/* A table is alone on standard output. */
+static trine_status scale_to_run(const settings *s, const calibrate_run *run, hardware *machine) {
+    char source[512];
+    double predicted, factor;
+    TRY(calibrate_factor(run, machine, s->calibrate, &predicted, &factor));
+    c_snprintf(
+        source, sizeof source,
+        "calibrated by %.300s: %d rank%s, %d steps with a median of %.6g s, predicted %.6g s: "
+        "rates x %.6g",
+        s->calibrate, run->ranks, run->ranks > 1 ? "s" : "", run->steps, run->seconds, predicted,
+        factor);
+    fprintf(s->csv ? stderr : stdout, "%s\n", source);
+    hardware_scale(machine, factor);
+    return s->out ? write_scaled(s, factor, source) : TRINE_OK;
+}
+
+static trine_status calibrate(const settings *s, hardware *machine) {
+    calibrate_run run;
+    trine_status status = calibrate_read(&run, s->calibrate);
+    if (status == TRINE_OK) status = scale_to_run(s, &run, machine);
+    calibrate_run_end(&run);
+    return status;
 }
 
 static trine_status run(const settings *s, int argc, char **argv) {
     hardware machine;
-    csv table;
     forecast_rules rules = {.machine = &machine, .by = implementation_of(s->implementation)};
     TRY(read_without(s, &rules.without));
     TRY(hardware_read(&machine, s->hardware));
+    if (s->calibrate) TRY(calibrate(s, &machine));
     if (s->ranks) return search_for(s, argc, argv, &rules);
-    trine_status status = csv_read(&table, s->csv);
-    if (status == TRINE_OK) status = predict_all(s, &table, &rules);
-    csv_destroy(&table);
-    return status;
+    return s->csv ? predict_table(s, &rules) : TRINE_OK;
 }
 
 int main(int argc, char **argv) {

@@ -22,7 +22,9 @@
 #include "base/human.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/progress.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 #include "corpus/token_files.h"
 #include "data/tokens.h"
 
@@ -32,6 +34,7 @@ typedef struct {
     double val_fraction;
     const char *out, *tokenizer, *json_key, *end_token;
     bool no_end_token, no_template, skip_bad, help;
+    trine_progress progress;
     token_split split;
     int shard_tokens, threads;
     const char **files; /* owned */
@@ -44,25 +47,28 @@ typedef struct {
 typedef struct {
     const inputs *in;
     uint64_t began;
-    bool terminal; /* standard error is one */
 } run_watch;
 
 static double seconds_since(uint64_t began) {
     return 1e-9 * (double)(clock_ns() - began) + 1e-9;
 }
 
-static void show_progress(const run_watch *w, const corpus_counts *c) {
-    char taken[HUMAN_SIZE], all[HUMAN_SIZE + 4] = "", bytes[HUMAN_SIZE], ids[HUMAN_SIZE];
-    if (w->in->sized) snprintf(all, sizeof all, " of %s", human_bytes(bytes, w->in->bytes));
-    c_fprintf(stderr, "\r\033[K%s%s read, %s tokens, %.1f MB/s of text",
-              human_bytes(taken, c->taken), all, human_count(ids, c->tokens),
-              1e-6 * (double)c->bytes / seconds_since(w->began));
-    fflush(stderr);
-}
-
-static trine_status on_tick(void *context, const corpus_counts *counts) {
+/* Without the inputs' size there is no bar, and nothing is known of what is left. */
+static trine_status on_tick(void *context, const corpus_counts *c) {
     const run_watch *w = context;
-    if (w->terminal) show_progress(w, counts);
+    char taken[HUMAN_SIZE], all[HUMAN_SIZE + 4] = "", bytes[HUMAN_SIZE], ids[HUMAN_SIZE];
+    char left[HUMAN_SIZE + 8], read[2 * HUMAN_SIZE + 16], count[HUMAN_SIZE + 8], rate[40];
+    const char *parts[] = {left, read, count, rate};
+    double share = w->in->sized ? (double)c->taken / (double)w->in->bytes : NAN;
+    double seconds = seconds_since(w->began);
+    bool known = share > 0 && share < 1; /* what has been read may still be encoded */
+    if (known)
+        snprintf(left, sizeof left, "%s left", human_duration(bytes, seconds / share - seconds));
+    if (w->in->sized) snprintf(all, sizeof all, " of %s", human_bytes(bytes, w->in->bytes));
+    snprintf(read, sizeof read, "%s%s read", human_bytes(taken, c->taken), all);
+    snprintf(count, sizeof count, "%s tokens", human_count(ids, c->tokens));
+    c_snprintf(rate, sizeof rate, "%.1f MB/s of text", 1e-6 * (double)c->bytes / seconds);
+    progress_show("", share, parts + !known, 3 + known);
     return TRINE_OK;
 }
 
@@ -164,10 +170,6 @@ static corpus_settings encoding(const settings *s, const token_list *before,
                              .skip_bad = s->skip_bad};
 }
 
-static void clear_progress(const run_watch *w) {
-    if (w->terminal) fputs("\r\033[K", stderr);
-}
-
 /* ---- Bytes ---- */
 
 /* Bytes of all inputs. */
@@ -247,10 +249,10 @@ static trine_status convert_listed(const settings *s, const inputs *in, text *t)
     const token_list none = {0};
     const corpus_settings c = encoding(s, &none, &none);
     corpus_counts counts;
-    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+    run_watch w = {.in = in, .began = clock_ns()};
     trine_status status = corpus_encode(NULL, in, &c, (corpus_sink){keep_bytes, t},
                                         (corpus_watch){on_tick, &w}, &counts);
-    clear_progress(&w);
+    terminal_line_erase();
     TRY(status);
     TRY(write_split(s, in, t));
     print_left_out("empty documents", counts.empty);
@@ -303,7 +305,7 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
                                  const token_list *before, const token_list *after) {
     char prefix[PREFIX];
     TRY(choose_prefix(s, prefix));
-    run_watch w = {.in = in, .began = clock_ns(), .terminal = isatty(STDERR_FILENO)};
+    run_watch w = {.in = in, .began = clock_ns()};
     const token_files_settings files = {
         .prefix = prefix,
         .val_fraction = s->val_fraction,
@@ -314,7 +316,7 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
     };
     token_files made;
     trine_status status = token_files_write(&made, t, in, &files);
-    clear_progress(&w);
+    terminal_line_erase();
     if (status == TRINE_OK) print_summary(&made, seconds_since(w.began));
     return status;
 }
@@ -360,6 +362,8 @@ static trine_status check_settings(const settings *s) {
 
 static const char *const splits[] = {"auto", "documents", "blocks"}; /* token_split */
 
+static const char *const progresses[] = PROGRESS_WORDS;
+
 static const option rows[] = {
     {OPTION_STRING("out", settings, out, "PREFIX", NULL,
                    "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
@@ -376,6 +380,9 @@ static const option rows[] = {
                  "a byte of 0, instead of ending with an error")},
     {OPTION_INT("threads", settings, threads, "N", 0, 1024, 0,
                 "threads that encode; 0: one for each usable processor")},
+    {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
+                   "a progress bar; auto: where standard error is a terminal; line: never; bar: "
+                   "always")},
     {OPTION_HEADING("Tokens instead of bytes")},
     {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "a tokenizer.json, or a folder that has one or GPT-2's files")},
@@ -413,6 +420,7 @@ static trine_status run(settings *s, int argc, char **argv) {
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     TRY(check_settings(s));
+    progress_begin(stderr, s->progress, true);
     return s->tokenizer ? convert_texts(s) : convert_bytes(s);
 }
 

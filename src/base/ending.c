@@ -114,7 +114,7 @@ static double heard(int number) {
 
 trine_status ending_catch(const ending *e) {
     state.how = *e;
-    return signals_catch(heard);
+    return signals_catch(heard, true);
 }
 
 /* ---- Publishing ------------------------------------------------------------------------------ */

@@ -203,6 +203,14 @@ static bool read_value(const options *o, const option *row, const char *text) {
     return false;
 }
 
+bool options_take(const options *o, const option *row, const char *text) {
+    bool flag = row->kind == OPTION_KIND_FLAG;
+    if (!flag) return read_value(o, row, text);
+    if (strcmp(text, "on") != 0) return false;
+    *(bool *)options_member(o, row) = true;
+    return true;
+}
+
 /* ---- Parsing ---- */
 
 typedef struct {

@@ -202,6 +202,10 @@ bool options_fault(const options *o, const option *row, char *text, size_t size)
  * the value. Pure. */
 const char *options_text(const options *o, const option *row, char text[OPTION_TEXT]);
 
+/* Stores a text as the row's value, which may point into it; "on": a flag is set. False: it is not a valid one.
+ * Pure. */
+bool options_take(const options *o, const option *row, const char *text);
+
 /* Whether a row that is `absent` with its default has it. Pure. */
 bool options_is_absent(const options *o, const option *row);
 

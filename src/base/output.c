@@ -10,6 +10,7 @@
 
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 
 static bool is_regular(const output *o) {
     return S_ISREG(o->is.st_mode);
@@ -55,11 +56,12 @@ trine_status output_lock(output *o) {
     CHECK(answer != LOCK_BUSY, TRINE_EBUSY,
           "%s %s: %s is writing to this file; wait until it exits, or name another file", o->option,
           o->path, lock_owner(o->fd, who));
-    if (answer == LOCK_UNSUPPORTED)
-        fprintf(stderr,
-                "trine: %s %s: the file system has no locks (%s); a second program that writes to "
-                "this file will not be noticed\n",
-                o->option, o->path, strerror(cause));
+    if (answer != LOCK_UNSUPPORTED) return TRINE_OK;
+    terminal_line_erase();
+    fprintf(stderr,
+            "trine: %s %s: the file system has no locks (%s); a second program that writes to "
+            "this file will not be noticed\n",
+            o->option, o->path, strerror(cause));
     return TRINE_OK;
 }
 
@@ -108,18 +110,24 @@ static void take_back(output *o, size_t done) {
     if (done && is_regular(o) && ftruncate(o->fd, o->end) != 0) errno = 0;
 }
 
+trine_status output_bytes(output *o, const char *bytes, size_t count) {
+    size_t done;
+    int error = put_quietly(o, bytes, count, &done) ? 0 : errno;
+    if (error) take_back(o, done);
+    CHECK(!error, TRINE_EIO, "%s %s: %s", o->option, o->path, strerror(error));
+    o->end += (off_t)count;
+    o->torn = false;
+    return TRINE_OK;
+}
+
 trine_status output_line(output *o, const char *line) {
-    size_t bytes = strlen(line) + 2, done;
+    size_t bytes = strlen(line) + 2;
     char *text = malloc(bytes + 1);
     CHECK(text, TRINE_ENOMEM, "no memory for a line");
     bytes = (size_t)snprintf(text, bytes + 1, "%s%s\n", o->torn ? "\n" : "", line);
-    int error = put_quietly(o, text, bytes, &done) ? 0 : errno;
+    trine_status status = output_bytes(o, text, bytes);
     free(text);
-    if (error) take_back(o, done);
-    CHECK(!error, TRINE_EIO, "%s %s: %s", o->option, o->path, strerror(error));
-    o->end += (off_t)bytes;
-    o->torn = false;
-    return TRINE_OK;
+    return status;
 }
 
 /* ---- The process's output ---------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* Output files of lines: a log, a profile. A line is in the file completely or not at all: when a write
- * fails (a full disk, ...) its partial line is removed, so that the next line can be tried. Opening a file
+/* Output files of lines: a log, a profile; or of records. A line is in the file completely or not at all: when a
+ * write fails (a full disk, ...) its partial line is removed, so that the next line can be tried. Opening a file
  * does not change it: a caller with several files
  * first locks each (output_lock), and then calls output_begin.
  *
@@ -39,6 +39,8 @@ trine_status output_begin(output *o, off_t end);
 /* Appends a line, given without its newline. Errors: TRINE_EIO with option, path and the system's message
  * (also for a pipe without a reader: no SIGPIPE is delivered); TRINE_ENOMEM. */
 trine_status output_line(output *o, const char *line);
+/* The same of bytes, with no newline: of a file of records, which is a regular file. */
+trine_status output_bytes(output *o, const char *bytes, size_t count);
 
 /* Flushes `out` and reports any failed write. Errors: TRINE_EIO. */
 trine_status output_flushed(FILE *out);

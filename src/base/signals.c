@@ -10,13 +10,16 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 
-#define COUNT 4
+#define COUNT 5
 
-static const int numbers[COUNT] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
-static const char *const names[COUNT] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"};
+/* The last one is not of those that end a process. */
+static const int numbers[COUNT] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+static const char *const names[COUNT] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"};
 
 static atomic_bool arrived[COUNT];
+static int first; /* of those that are caught */
 static sem_t news;
 static signals_heard listener;
 
@@ -33,7 +36,7 @@ static void keep(int number) {
 static void mask_signals(int how) {
     sigset_t all;
     sigemptyset(&all);
-    for (int i = 0; i < COUNT; i++) sigaddset(&all, numbers[i]);
+    for (int i = first; i < COUNT; i++) sigaddset(&all, numbers[i]);
     pthread_sigmask(how, &all, NULL);
 }
 
@@ -66,18 +69,19 @@ static bool is_ignored(int number) {
            !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN;
 }
 
-trine_status signals_catch(signals_heard heard) {
+trine_status signals_catch(signals_heard heard, bool all) {
     struct sigaction action = {.sa_handler = keep, .sa_flags = SA_RESTART};
     pthread_t thread;
     sigemptyset(&action.sa_mask);
     listener = heard;
+    first = all ? 0 : COUNT - 1;
     sem_init(&news, 0, 0);
     mask_signals(SIG_BLOCK);
     int error = pthread_create(&thread, NULL, listen_loop, NULL);
     if (error) mask_signals(SIG_UNBLOCK);
     CHECK(!error, TRINE_ENOMEM, "cannot create the signal thread: %s", strerror(error));
     pthread_detach(thread);
-    for (int i = 0; i < COUNT; i++)
+    for (int i = first; i < COUNT; i++)
         if (!is_ignored(numbers[i])) sigaction(numbers[i], &action, NULL);
     return TRINE_OK;
 }
@@ -92,6 +96,7 @@ const char *signals_name(int number) {
 
 void signals_say(const char *text) {
     char line[1024];
+    terminal_line_erase();
     int length =
         snprintf(line, sizeof line, "%strine: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", text);
     size_t left = length < (int)sizeof line ? (size_t)length : sizeof line - 1;
@@ -106,6 +111,7 @@ void signals_say(const char *text) {
 
 _Noreturn void signals_end(int number) {
     sigset_t one;
+    terminal_line_erase();
     signal(number, SIG_DFL);
     sigemptyset(&one);
     sigaddset(&one, number);

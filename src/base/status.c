@@ -6,6 +6,7 @@
 
 #include "base/c_locale.h"
 #include "base/processor.h"
+#include "base/terminal_line.h"
 
 /* Every program that uses the library links this file, and so the processor check. */
 const void *const status_links_check = &processor_is_checked;
@@ -100,12 +101,14 @@ void trine_error_print(void) {
     for (int i = 0; !trail.user && i < trail.count; i++)
         c_append(text, sizeof text, "    at %s:%d (%s)\n", trail.frames[i].file,
                  trail.frames[i].line, trail.frames[i].func);
+    terminal_line_erase();
     fputs(text, stderr);
     fflush(stderr);
     trail.printed = true;
 }
 
 _Noreturn void status_assert_failed(const char *file, int line, const char *expression) {
+    terminal_line_erase();
     fprintf(stderr, "trine: %s%s:%d: ASSERT(%s) failed; this is a bug in Trine\n", prefix, file,
             line, expression);
     fflush(stderr);

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/lock.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 #include "base/unique_name.h"
 
 #define UNFINISHED "unfinished"
@@ -80,11 +81,12 @@ static trine_status remove_all_left(const whole_file *f) {
     for (struct dirent *entry; all && (entry = readdir(all));) {
         if (!whole_file_is_left(entry->d_name, f->path, UNFINISHED)) continue;
         int n = snprintf(path, sizeof path, "%s%s", folder, entry->d_name);
-        if (n < (int)sizeof path && !remove_left(path))
-            fprintf(stderr,
-                    "trine: %s is being written by another program, or was left by one that was "
-                    "killed; remove it if none is running\n",
-                    path);
+        if (n >= (int)sizeof path || remove_left(path)) continue;
+        terminal_line_erase();
+        fprintf(stderr,
+                "trine: %s is being written by another program, or was left by one that was "
+                "killed; remove it if none is running\n",
+                path);
     }
     if (all) closedir(all); /* one that cannot be listed may still be written to */
     free(folder);

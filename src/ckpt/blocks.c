@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 
@@ -280,6 +281,7 @@ static trine_status write_full_blocks(job *j) {
     for (size_t round = 0; round < j->share; round++) {
         if (j->w->node) TRY(trine_barrier(j->w->node));
         if (status == TRINE_OK) status = write_and_store(j, round);
+        progress_bytes("saving", (round + 1) * j->w->block, j->share * j->w->block);
     }
     return status;
 }

@@ -9,6 +9,7 @@
 #include <xxhash.h> /* XXH3_64bits */
 
 #include "base/inside.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "base/json.h"
 #include "ckpt/slice.h" /* slice_sum */
@@ -414,6 +415,7 @@ static trine_status hash_blocks(int fd, char *buffer, const char *path, uint64_t
         TRY(input_read(fd, path, buffer, n, at));
         hashes[i] = XXH3_64bits(buffer, n);
         if (width) *sum += sum_block(buffer, n, at, data, width);
+        progress_bytes("checking", (i + 1) * CKPT_BLOCK, count * CKPT_BLOCK);
     }
     return TRINE_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/hf/hf.h"
 #include "ckpt/settings.h"
@@ -115,13 +116,21 @@ static trine_status read_shard(const ckpt_source *s, device *dev, const ckpt_sha
     return TRINE_OK;
 }
 
+static uint64_t shard_bytes(const ckpt_shard *shard) {
+    return shard->count * trine_dtype_bytes(shard->type);
+}
+
 trine_status ckpt_read(const ckpt_source *source, device *dev, const ckpt_shard *shards,
                        size_t count) {
     slice_buffer *buffer = malloc(sizeof *buffer);
     trine_status status = TRINE_OK;
+    uint64_t done = 0, all = 0;
     CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", sizeof *buffer);
-    for (size_t i = 0; status == TRINE_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++) all += shard_bytes(&shards[i]);
+    for (size_t i = 0; status == TRINE_OK && i < count; i++) {
         status = read_shard(source, dev, &shards[i], buffer);
+        progress_bytes("loading", done += shard_bytes(&shards[i]), all);
+    }
     free(buffer);
     return status;
 }

@@ -2,7 +2,11 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "base/progress.h"
+#include "base/status.h"
 #include "core/spec.h"
 #include "device/device.h"
 #include "model/family.h"
@@ -16,6 +20,28 @@ static const char *print_family(const void *at, char text[OPTION_TEXT]) {
     const trine_model model = {.family = *(const trine_family *const *)at};
     return family_text(family_of(&model), text);
 }
+
+/* "10-12", "10"; what is not a step is refused. */
+static trine_status read_steps(void *to, const char *text) {
+    trine_steps *s = to;
+    char *end, *last;
+    long a = strtol(text, &end, 10), b = *end == '-' ? strtol(end + 1, &last, 10) : a;
+    if (*end != '-') last = end;
+    CHECK(*text >= '0' && *text <= '9' && (*end != '-' || (end[1] >= '0' && end[1] <= '9')) &&
+              !*last && a >= 1 && b >= a && b < INT_MAX,
+          TRINE_EINVAL, "\"%.40s\" is neither a step, 10, nor two, 10-12", text);
+    *s = (trine_steps){(int)a, (int)b};
+    return TRINE_OK;
+}
+
+static const char *print_steps(const void *at, char text[OPTION_TEXT]) {
+    const trine_steps *s = at;
+    snprintf(text, OPTION_TEXT, s->last ? "%d-%d" : "not given", s->first, s->last);
+    return text;
+}
+
+/* The row's default is a pointer that is NULL. */
+_Static_assert(sizeof(trine_steps) == sizeof(void *), "read_steps");
 
 _Static_assert((int)OPTION_TEXT >= (int)FAMILY_TEXT, "print_family");
 

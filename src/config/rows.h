@@ -17,8 +17,11 @@ static const char *const decays[] = {"cosine", "linear", "constant"};
 static const char *const grad_types[] = {[TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
 static const char *const explanations[] = {"layers"};
 static const char *const newest[] = {"auto"};
+static const char *const plans[] = {"auto"};
+static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option_type family_type = {read_family, print_family};
+static const option_type steps_type = {read_steps, print_steps};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
  * meaning, since it orders the text of checkpoints. */
@@ -135,6 +138,12 @@ static const option rows[] = {
          "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
     {NUMBERS(29), OPTION_FLAG("tf32", trine_config, parallel.tf32,
          "cuda: use TF32 for matrix products; faster, less accurate")},
+    {OF_RUN, JOINT, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
+         "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); of dp, tp, pp, "
+         "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
+    {OF_RUN, OWN, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
+         "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
+         "writes")},
     {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
@@ -240,11 +249,22 @@ static const option rows[] = {
     {JOINT, OPTION_INT("eval-iters", trine_config, eval_iters, "N", 1, INT_MAX, 10, "global batches per validation")},
     {OF_RUN, OWN, OPTION_STRING("log", trine_run, log, "FILE", NULL,
          "write metrics as JSON lines; continued when --load resumes a run")},
+    {OF_RUN, GIVEN, OPTION_STRING("tensorboard", trine_run, tensorboard, "DIR", NULL,
+         "write metrics as TensorBoard's event files into this folder; continued when --load resumes a run")},
+    {OF_RUN, OWN, OPTION_CHOICE("progress", trine_run, progress, progresses, TRINE_PROGRESS_AUTO,
+         "a progress bar below the lines; auto: where standard output is a terminal; line: never; bar: always")},
     {OF_RUN, OWN, OPTION_DOUBLE("peak-tflops", trine_run, peak_tflops, "X", 0, INFINITY, 0,
          "peak TFLOP/s of one rank, to compute utilisation")},
     {OF_RUN, JOINT, OPTION_FLAG("profile", trine_run, profile, "profile all steps except the first two")},
     {OF_RUN, OWN, OPTION_STRING("profile-json", trine_run, profile_json, "FILE", NULL,
          "write the profile as one line of JSON, replacing the file; implies --profile")},
+    {GIVEN, OPTION_STRING("trace", trine_config, trace.file, "FILE", NULL,
+         "write all ranks' instructions, waits, collectives and messages of some steps as one file for "
+         "ui.perfetto.dev, replacing it")},
+    {JOINT, OPTION_TYPE("trace-steps", trine_config, trace.steps, &steps_type, "A-B",
+         "--trace: the first and the last step, or one; otherwise 10-12")},
+    {JOINT, OPTION_FLAG("no-ring", trine_config, trace.no_ring,
+         "do not record the last two steps, which are written when a run hangs, fails, meets a NaN or gets SIGUSR2")},
 
     {OPTION_HEADING("Inspection without running")},
     {OF_RUN, OWN, OPTION_FLAG("dry-run", trine_run, dry_run,

@@ -36,6 +36,7 @@ typedef struct {
     trine_tally_kind kind;
     double sent; /* bytes that a rank sends (comm_bytes) */
     double moved; /* bytes of the whole buffer */
+    double seconds; /* on a clock_device; else 0 */
 } count_event;
 
 typedef struct {

@@ -14,18 +14,34 @@ static const struct {
     const char *name;
     size_t offset;
     double least, most;
+    bool optional;
+    double absent;
 } rows[] = {
-#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most},
+#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most, false, 0},
     HARDWARE_LIST(ROW)
+#undef ROW
+#define ROW(name, least, most, absent, meaning)                                                    \
+    {#name, offsetof(hardware, name), least, most, true, absent},
+        HARDWARE_MORE_LIST(ROW)
 #undef ROW
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
+#define WORST_CHECK 0.99 /* an error of 1 would allow any time */
+
 /* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Members that a file need not have. */
+static bool is_optional(const char *name) {
+    return !strcmp(name, "checked") || !strcmp(name, "calibrated") || !strcmp(name, "measured");
+}
 
 static trine_status check_known(const cJSON *root, const char *path) {
     for (const cJSON *item = root->child; item; item = item->next) {
-        bool known = !strcmp(item->string, "about");
+        bool optional = is_optional(item->string), known = optional;
+        CHECK(!optional || json_member(root, item->string), TRINE_EDATA,
+              "%s: \"%s\" is there twice", path, item->string);
+        known |= !strcmp(item->string, "about");
         for (size_t n = 0; n < ROWS && !known; n++) known = !strcmp(item->string, rows[n].name);
         CHECK(known, TRINE_EDATA, "%s: unknown member \"%s\"", path, item->string);
     }
@@ -47,6 +63,9 @@ static trine_status check_source(const cJSON *item, const char *name, const char
 
 static trine_status read_row(hardware *h, const cJSON *root, size_t n, const char *path) {
     const cJSON *item = json_member(root, rows[n].name), *value = json_member(item, "value");
+    double *to = (double *)((char *)h + rows[n].offset);
+    *to = rows[n].absent;
+    if (rows[n].optional && !cJSON_HasObjectItem(root, rows[n].name)) return TRINE_OK;
     CHECK(item, TRINE_EDATA, "%s: \"%s\" is missing, or there twice", path, rows[n].name);
     CHECK(cJSON_IsNumber(value), TRINE_EDATA, "%s: %s has no number \"value\"", path, rows[n].name);
     CHECK(value->valuedouble >= rows[n].least && value->valuedouble <= rows[n].most, TRINE_EDATA,
@@ -56,16 +75,130 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
         CHECK(!strcmp(part->string, "value") || !strcmp(part->string, "how") ||
                   !strcmp(part->string, "source"),
               TRINE_EDATA, "%s: %s: unknown member \"%s\"", path, rows[n].name, part->string);
-    *(double *)((char *)h + rows[n].offset) = value->valuedouble;
+    *to = value->valuedouble;
     return check_source(item, rows[n].name, path);
+}
+
+/* ---- Points ---------------------------------------------------------------------------------- */
+
+static const char *const types[] = {
+#define TYPE_TEXT(name, text, bytes) [name] = text,
+    TRINE_DTYPE_LIST(TYPE_TEXT)
+#undef TYPE_TEXT
+};
+
+const char *hardware_type(trine_dtype type) {
+    return types[type];
+}
+
+static bool read_type(const cJSON *item, trine_dtype *type) {
+    const char *text = json_text(item);
+    for (size_t n = 0; text && n < sizeof types / sizeof *types; n++)
+        if (!strcmp(text, types[n])) return *type = (trine_dtype)n, true;
+    return false;
+}
+
+static bool read_sizes(const cJSON *item, double size[MEASURED_SIZES]) {
+    int count = cJSON_GetArraySize(item);
+    for (int k = 0; k < MEASURED_SIZES; k++) {
+        const cJSON *one = cJSON_GetArrayItem(item, k);
+        size[k] = one ? one->valuedouble : 1;
+        if (one && !(cJSON_IsNumber(one) && size[k] >= 1 && size[k] <= 1e15)) return false;
+    }
+    return count >= 1 && count <= MEASURED_SIZES;
+}
+
+/* ["linear_forward", "f32", ranks, [rows, columns, depth], seconds] */
+static trine_status read_point(hardware *h, const cJSON *item, int n, const char *path) {
+    const cJSON *at[5];
+    uint64_t ranks = 0;
+    measured_point p = {0};
+    for (int k = 0; k < 5; k++) at[k] = cJSON_GetArrayItem(item, k);
+    const char *name = json_text(at[0]);
+    p.what = name ? measured_find(name) : -1;
+    CHECK(p.what >= 0, TRINE_EDATA, "%s: measured: point %d: unknown operator \"%s\"", path, n,
+          name ? name : "");
+    bool ok = cJSON_GetArraySize(item) == 5 && read_type(at[1], &p.type) &&
+              json_integer(at[2], &ranks) && ranks >= 1 && ranks <= 1 << 20 &&
+              read_sizes(at[3], p.size) && cJSON_IsNumber(at[4]) && at[4]->valuedouble > 0 &&
+              at[4]->valuedouble <= 1e6;
+    CHECK(ok, TRINE_EDATA,
+          "%s: measured: point %d (%s) is not [name, type, ranks, [sizes from 1 on], seconds above "
+          "0]",
+          path, n, name);
+    p.ranks = (int)ranks;
+    p.seconds = at[4]->valuedouble;
+    CHECK(measured_add(&h->measured, &p), TRINE_EDATA, "%s: measured: more than %d points", path,
+          MEASURED_POINTS);
+    return TRINE_OK;
+}
+
+static trine_status read_points(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *item = json_member(root, "measured"), *points = json_member(item, "points"), *one;
+    int n = 0;
+    if (!cJSON_HasObjectItem(root, "measured")) return TRINE_OK;
+    CHECK(cJSON_IsArray(points), TRINE_EDATA, "%s: measured has no list \"points\"", path);
+    for (const cJSON *part = item->child; part; part = part->next)
+        CHECK(!strcmp(part->string, "points") || !strcmp(part->string, "how") ||
+                  !strcmp(part->string, "source"),
+              TRINE_EDATA, "%s: measured: unknown member \"%s\"", path, part->string);
+    TRY(check_source(item, "measured", path));
+    cJSON_ArrayForEach(one, points) TRY(read_point(h, one, n++, path));
+    return TRINE_OK;
+}
+
+/* A number of "checked" or "calibrated" from least to most. */
+static trine_status read_number(const cJSON *root, const char *of, const char *name, double least,
+                                double most, const char *path, double *value) {
+    const cJSON *item = json_member(json_member(root, of), name);
+    CHECK(cJSON_IsNumber(item), TRINE_EDATA, "%s: %s has no number \"%s\"", path, of, name);
+    *value = item->valuedouble;
+    CHECK(*value >= least && *value <= most, TRINE_EDATA, "%s: %s: %s is %.9g (valid: %g to %g)",
+          path, of, name, *value, least, most);
+    return TRINE_OK;
+}
+
+/* Of an object that has `count` members and a source. */
+static trine_status check_members(const cJSON *object, int count, const char *path) {
+    const char *source = json_text(json_member(object, "source"));
+    CHECK(source && *source, TRINE_EDATA, "%s: %s has no source", path, object->string);
+    CHECK(cJSON_GetArraySize(object) == count, TRINE_EDATA, "%s: %s has %d members (valid: %d)",
+          path, object->string, cJSON_GetArraySize(object), count);
+    return TRINE_OK;
+}
+
+static trine_status read_checked(hardware *h, const cJSON *root, const char *path) {
+    hardware_checked *c = &h->checked;
+    const cJSON *object = json_member(root, "checked");
+    double steps = 0;
+    if (!object) return TRINE_OK;
+    TRY(read_number(root, "checked", "worst", 0, WORST_CHECK, path, &c->worst));
+    TRY(read_number(root, "checked", "mean", 0, c->worst, path, &c->mean));
+    TRY(read_number(root, "checked", "rows", 1, 1e6, path, &steps));
+    c->rows = (int)steps;
+    return check_members(object, 4, path);
+}
+
+static trine_status read_calibrated(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *object = json_member(root, "calibrated");
+    if (!object) return TRINE_OK;
+    TRY(read_number(root, "calibrated", "factor", 1e-6, 1e6, path, &h->calibrated));
+    return check_members(object, 2, path);
+}
+
+static trine_status read_root(hardware *out, const cJSON *root, const char *path) {
+    TRY(check_known(root, path));
+    for (size_t n = 0; n < ROWS; n++) TRY(read_row(out, root, n, path));
+    TRY(read_points(out, root, path));
+    TRY(read_checked(out, root, path));
+    return read_calibrated(out, root, path);
 }
 
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path) {
     cJSON *root;
-    *out = (hardware){0};
+    memset(out, 0, sizeof *out);
     TRY(json_read(&root, text, bytes, path));
-    trine_status status = check_known(root, path);
-    for (size_t n = 0; n < ROWS && status == TRINE_OK; n++) status = read_row(out, root, n, path);
+    trine_status status = read_root(out, root, path);
     cJSON_Delete(root);
     return status;
 }
@@ -111,13 +244,147 @@ static trine_status find(const char *name, char path[HARDWARE_PATH]) {
                  *names ? names : "none is installed");
 }
 
+/* The file's text, which the caller owns (free), and its path. */
+static trine_status read_text(const char *name, char path[HARDWARE_PATH], char **text,
+                              size_t *bytes) {
+    size_t length = strlen(name);
+    bool is_path = strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".json"));
+    *text = NULL;
+    if (!is_path) TRY(find(name, path));
+    if (is_path) c_snprintf(path, HARDWARE_PATH, "%s", name);
+    return input_text(text, bytes, HARDWARE_BYTES, path);
+}
+
 trine_status hardware_read(hardware *out, const char *name) {
     char path[HARDWARE_PATH], *text;
-    size_t bytes, length = strlen(name);
-    bool is_path = strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".json"));
-    if (!is_path) TRY(find(name, path));
-    TRY(input_text(&text, &bytes, HARDWARE_BYTES, is_path ? name : path));
-    trine_status status = hardware_parse(out, text, bytes, is_path ? name : path);
+    size_t bytes;
+    TRY(read_text(name, path, &text, &bytes));
+    trine_status status = hardware_parse(out, text, bytes, path);
     free(text);
+    return status;
+}
+
+/* ---- Scaling --------------------------------------------------------------------------------- */
+
+/* The power of the factor that a member is multiplied by. */
+static int power_of(const char *name) {
+#define RATE(member)                                                                               \
+    if (!strcmp(name, #member)) return 1;
+#define TIME(member)                                                                               \
+    if (!strcmp(name, #member)) return -1;
+    HARDWARE_RATES(RATE)
+    HARDWARE_TIMES(TIME)
+#undef RATE
+#undef TIME
+    return 0;
+}
+
+static double scaled(const char *name, double value, double factor) {
+    int power = power_of(name);
+    return power > 0 ? value * factor : power < 0 ? value / factor : value;
+}
+
+void hardware_scale(hardware *h, double factor) {
+    for (size_t n = 0; n < ROWS; n++) {
+        double *value = (double *)((char *)h + rows[n].offset);
+        *value = scaled(rows[n].name, *value, factor);
+    }
+    measured_scale(&h->measured, factor);
+    h->calibrated = (h->calibrated > 0 ? h->calibrated : 1) * factor;
+    h->checked = (hardware_checked){0};
+}
+
+double hardware_peak(const hardware *h, bool half) {
+    double rate = half ? h->matmul_rate : h->matmul_rate_fp32;
+    return h->calibrated > 0 ? rate / h->calibrated : rate;
+}
+
+bool hardware_range(const hardware *h, double seconds, double *least, double *most) {
+    *least = seconds / (1 + h->checked.worst);
+    *most = seconds / (1 - h->checked.worst);
+    return h->checked.rows > 0;
+}
+
+/* Replaces a member's number, and says where it is from. False: no memory. */
+static bool scale_item(cJSON *item, double factor, const char *source) {
+    char digits[2][JSON_NUMBER], text[2048];
+    if (!item || !power_of(item->string)) return true;
+    double value = json_member(item, "value")->valuedouble,
+           now = scaled(item->string, value, factor);
+    if (value == 0) return true;
+    c_snprintf(text, sizeof text, "%.600s: %s of the file, %s: %.600s", source,
+               json_number(digits[0], value), json_text(json_member(item, "how")),
+               json_text(json_member(item, "source")));
+    return cJSON_ReplaceItemInObject(item, "value", cJSON_CreateRaw(json_number(digits[1], now))) &&
+           cJSON_ReplaceItemInObject(item, "how", cJSON_CreateString("fitted")) &&
+           cJSON_ReplaceItemInObject(item, "source", cJSON_CreateString(text));
+}
+
+/* The members one a line, behind the text that is there. False: no memory, or no room. */
+static bool print_items(const cJSON *root, char *text, size_t size) {
+    c_append(text, size, "{");
+    for (const cJSON *item = root->child; item; item = item->next) {
+        char *value = json_print(item, false);
+        if (!value) return false;
+        c_append(text, size, "%s\n    \"%s\": %s", item == root->child ? "" : ",", item->string,
+                 value);
+        cJSON_free(value);
+    }
+    c_append(text, size, "\n}\n");
+    return strlen(text) + 1 < size;
+}
+
+/* The seconds of measured points. */
+static bool scale_points(cJSON *measured, double factor, const char *source) {
+    char digits[JSON_NUMBER], text[2048];
+    cJSON *point;
+    if (!measured) return true;
+    cJSON_ArrayForEach(point, json_member(measured, "points")) {
+        double seconds = cJSON_GetArrayItem(point, 4)->valuedouble / factor;
+        if (!cJSON_ReplaceItemInArray(point, 4, cJSON_CreateRaw(json_number(digits, seconds))))
+            return false;
+    }
+    c_snprintf(text, sizeof text, "%.600s: seconds of the file, %s: %.600s", source,
+               json_text(json_member(measured, "how")), json_text(json_member(measured, "source")));
+    return cJSON_ReplaceItemInObject(measured, "how", cJSON_CreateString("fitted")) &&
+           cJSON_ReplaceItemInObject(measured, "source", cJSON_CreateString(text));
+}
+
+static bool scale_root(cJSON *root, const hardware *h, double factor, const char *source) {
+    cJSON *calibrated = cJSON_CreateObject();
+    bool ok = calibrated != NULL;
+    for (size_t n = 0; n < ROWS && ok; n++)
+        ok = scale_item(json_member(root, rows[n].name), factor, source);
+    ok = ok && scale_points(cJSON_GetObjectItemCaseSensitive(root, "measured"), factor, source);
+    cJSON_DeleteItemFromObjectCaseSensitive(root, "checked");
+    cJSON_DeleteItemFromObjectCaseSensitive(root, "calibrated");
+    ok = ok && json_add_number(calibrated, "factor", h->calibrated) &&
+         json_add_text(calibrated, "source", source) &&
+         cJSON_AddItemToObject(root, "calibrated", calibrated);
+    if (!ok) cJSON_Delete(calibrated);
+    return ok && json_exact(root);
+}
+
+trine_status hardware_scaled_text(const char *name, double factor, const char *source,
+                                  char **text) {
+    char path[HARDWARE_PATH], *old;
+    size_t bytes, size = 2 * HARDWARE_BYTES;
+    cJSON *root = NULL;
+    hardware h;
+    TRY(read_text(name, path, &old, &bytes));
+    trine_status status = json_read(&root, old, bytes, path);
+    if (status == TRINE_OK) status = read_root(&h, root, path);
+    free(old);
+    *text = status == TRINE_OK ? calloc(1, size) : NULL;
+    if (status == TRINE_OK) {
+        hardware_scale(&h, factor);
+        bool ok = *text && scale_root(root, &h, factor, source) && print_items(root, *text, size);
+        status = ok ? hardware_parse(&h, *text, strlen(*text), path)
+                    : RAISE(TRINE_ENOMEM, "%s: no memory to scale it", path);
+    }
+    cJSON_Delete(root);
+    if (status == TRINE_OK) return TRINE_OK;
+    free(*text);
+    *text = NULL;
     return status;
 }

@@ -25,10 +25,12 @@ typedef enum {
         COST_PARTS
 } cost_part;
 
-/* A machine, and what is left out: a set of 1 << cost_part. */
+/* A machine, and what is left out: a set of 1 << cost_part; the ranks of the job, which share the cores of their
+ * nodes, and the threads of a rank, 0: its share. */
 typedef struct {
     const hardware *h;
     unsigned without;
+    int ranks, threads;
 } machine_cost;
 
 static inline bool cost_has(const machine_cost *m, cost_part part) {
@@ -39,6 +41,9 @@ static inline bool cost_has(const machine_cost *m, cost_part part) {
  * at the edges, take as long as whole ones; tiles are as large as the machine's, or smaller where these leave
  * processors idle. A product takes no less time than its operands to move. */
 double op_product(const machine_cost *m, count_product p, trine_dtype type);
+/* The time of an event, which is no collective, as the machine measured it, among as many ranks of the node; -1: it
+ * has no points of this kind. */
+double op_measured(const machine_cost *m, const count_event *e, trine_dtype type);
 /* Bytes that are moved, each once. */
 double op_bytes(const machine_cost *m, double bytes);
 
@@ -47,10 +52,12 @@ typedef struct {
     int size, stride, ranks;
 } group_place;
 
-/* A collective in a ring: inside a node over its links; over several nodes in rings through their cards, which all
- * groups of the same kind share. `sent`: bytes that a rank sends; rounds: times that the data goes around. */
-double op_collective(const machine_cost *m, group_place at, double sent, int rounds);
-/* A message of `bytes` from a rank to the one `stride` further, while all ranks of its node send one as well. */
+/* An all-reduce, all-gather or reduce-scatter in a ring: inside a node over its links; over several nodes in rings
+ * through their cards, which all groups of the same kind share. `sent`: bytes that a rank sends. Inside a node whose
+ * collectives were measured: between these. */
+double op_collective(const machine_cost *m, group_place at, trine_tally_kind kind, double sent);
+/* A message of `bytes` from a rank to the one `stride` further, while all ranks of its node send one as well; inside
+ * a node as it was measured, if it was. */
 double op_message(const machine_cost *m, group_place at, double bytes);
 
 #endif

@@ -37,13 +37,9 @@ static void price_fused(pricing *p, const count_event *e) {
     p->sum.compute += e->flops / (rate * h->matmul_efficiency);
 }
 
-static int rounds_of(trine_tally_kind kind) {
-    return kind == TRINE_TALLY_ALL_REDUCE ? 2 : 1;
-}
-
 static void price_collective(pricing *p, const count_event *e) {
     const cost_rules *r = p->rules;
-    double time = op_collective(&r->machine, r->tp, e->sent, rounds_of(e->kind));
+    double time = op_collective(&r->machine, r->tp, e->kind, e->sent);
     p->kernels++;
     if (!cost_has(&r->machine, COST_TP)) return;
     if (p->beside)
@@ -61,8 +57,7 @@ static void price_weight(pricing *p, const count_event *e, double time) {
     p->beside = false;
 }
 
-static void price_product(pricing *p, const count_event *e) {
-    double time = op_product(&p->rules->machine, e->product, p->type);
+static void price_product(pricing *p, const count_event *e, double time) {
     p->sum.compute += time;
     if (e->what == COUNT_linear_backward_weight) price_weight(p, e, time);
     if (e->what == COUNT_linear_backward_input) p->beside = p->rules->by->hides_sums;
@@ -72,19 +67,33 @@ static bool is_attention(const count_event *e) {
     return e->what == COUNT_attention_forward || e->what == COUNT_attention_backward;
 }
 
+/* An operator as the machine measured it, launch and all. False: it did not. */
+static bool price_measured(pricing *p, const count_event *e) {
+    double time = op_measured(&p->rules->machine, e, p->type);
+    if (time < 0) return false;
+    if (e->flops > 0 && e->product.batch && !is_attention(e))
+        price_product(p, e, time);
+    else if (e->flops > 0)
+        p->sum.compute += time;
+    else if (cost_has(&p->rules->machine, COST_MEMORY))
+        p->sum.memory += time;
+    return true;
+}
+
 static void price(pricing *p, const count_event *e) {
     const implementation_op *o = implementation_op_of(p->rules->by, e->what);
     if (e->what == COUNT_collective) {
         price_collective(p, e);
         return;
     }
+    if (!o && price_measured(p, e)) return;
     p->kernels += o ? o->kernels : 1;
     if (is_attention(e) && o && o->products)
         price_scores(p, e, o);
     else if (is_attention(e) || (e->flops > 0 && !e->product.batch))
         price_fused(p, e);
     else if (e->flops > 0)
-        price_product(p, e);
+        price_product(p, e, op_product(&p->rules->machine, e->product, p->type));
     else
         move(p, e->bytes * (o ? o->factor : 1));
 }

@@ -8,6 +8,7 @@
 #include "comm/api/comm.h"
 #include "comm/api/threads.h"
 #include "doctor/facts.h"
+#include "doctor/hardware_file.h"
 #include "doctor/probe.h"
 #include "doctor/doctor_report.h"
 
@@ -129,6 +130,26 @@ static trine_status report(examination *v, FILE *out, bool *starts) {
     return status_user(status);
 }
 
+/* Rank 0's option counts. */
+static trine_status write_hardware(examination *v, FILE *out) {
+    int32_t wanted = v->options->hardware != NULL;
+    TRY(trine_broadcast(trine_mesh_group(v->mesh, TRINE_WORLD), &wanted, 1, TRINE_I32, 0));
+    if (!wanted) return TRINE_OK;
+    comm_doing("measuring for a hardware file");
+    const hardware_job job = {.world = v->world,
+                              .mesh = v->mesh,
+                              .ranks = v->ranks,
+                              .pairs = v->pairs,
+                              .pair_count = v->pair_count,
+                              .threads = v->own.threads,
+                              .path = v->options->hardware,
+                              .runs = v->options->runs,
+                              .quick = v->options->quick};
+    TRY(hardware_measure(&job, out));
+    comm_doing(NULL);
+    return TRINE_OK;
+}
+
 static trine_status examine(examination *v, FILE *out, bool *starts) {
     int32_t stops = 0;
     comm_doing("examining its node");
@@ -144,6 +165,7 @@ static trine_status examine(examination *v, FILE *out, bool *starts) {
     bool can = true;
     trine_status status = v->own.rank == 0 ? report(v, out, &can) : TRINE_OK;
     TRY(trine_world_agree(v->world, status));
+    TRY(write_hardware(v, out));
     stops = !can;
     TRY(trine_all_reduce(trine_mesh_group(v->mesh, TRINE_WORLD), &stops, &stops, 1, TRINE_I32,
                          TRINE_MAX));

@@ -13,6 +13,9 @@ typedef struct {
     uint64_t windows, memory; /* bytes per rank: in shared windows, in all; 0: unknown */
     bool verbose;        /* a line for each rank, however many there are */
     report_file *json;        /* NULL: none; used on rank 0 only */
+    const char *hardware;     /* path of a hardware file to write (hardware_file.h); NULL: none */
+    int runs;                 /* for it: of each model */
+    bool quick;               /* for it: the smallest models only */
 } doctor_options;
 
 /* Examines the job and prints the report on rank 0's `out`. *starts, the same on every rank: whether

@@ -378,6 +378,7 @@ static void fill_in(trine_config *c, int ranks) {
     if (c->parallel.exact && !c->parallel.exact_dp && c->micro_batch_size >= 1)
         c->parallel.exact_dp = c->global_batch_size / c->micro_batch_size;
     gpt_canonical(&c->model);
+    if (c->trace.file && !c->trace.steps.last) c->trace.steps = (trine_steps){10, 12};
     if (!c->optimizer.lr_decay_iters) c->optimizer.lr_decay_iters = c->train_iters;
 }
 
@@ -469,6 +470,9 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     check_parallel(&c.parallel, f);
     check_precision(&c, f);
     check_training(&c, f);
+    EXPECT(!c.trace.file || c.trace.steps.last <= c.train_iters,
+           "--trace-steps %d-%d: --train-iters is %d", c.trace.steps.first, c.trace.steps.last,
+           c.train_iters);
     int others = f->count;
     if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;

@@ -87,8 +87,9 @@ static trine_status create(forecast *f, int stages) {
 
 static trine_status simulate(step_prices *w, forecast *f) {
     int stages = w->programs->spec->stages;
+    bool occupies = w->rules->machine->host_moves > 0;
     pp_durations durations = {communication_time, w->rules->by->blocks,
-                              forecast_late(w->rules, stages)};
+                              forecast_late(w->rules, stages), occupies};
     pp_times t;
     TRY(pp_simulate(w->programs, stage_time, &durations, w, &t));
     f->step = t.step;

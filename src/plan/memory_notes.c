@@ -15,7 +15,7 @@ static trine_status stage_total(const report *r, int stage, size_t *bytes) {
     arena plan;
     TRY(report_plan(r, stage, &plan));
     *bytes = plan.used;
-    if (!plan.on_device) *bytes += report_transport_bytes(r, stage);
+    if (!plan.on_device) *bytes += report_transport_bytes(r, stage) + report_trace_bytes(r, stage);
     return TRINE_OK;
 }
 

@@ -64,7 +64,8 @@ double price_message(const pricing *w, double bytes) {
     bool shared = gpt_splits_rows(&w->shape); /* each tp rank has its own rows */
     if (!cost_has(m, COST_MESSAGES)) return 0;
     if (!w->rules.by->scatters || tp == 1 || shared) return op_message(m, pp, bytes);
-    return op_message(m, pp, bytes / tp) + op_collective(m, w->rules.tp, bytes / tp * (tp - 1), 1);
+    return op_message(m, pp, bytes / tp) +
+           op_collective(m, w->rules.tp, TRINE_TALLY_ALL_GATHER, bytes / tp * (tp - 1));
 }
 
 static double collective_time(const pricing *w, const program *p, const instr *i, double bytes) {
@@ -74,9 +75,12 @@ static double collective_time(const pricing *w, const program *p, const instr *i
                                            : TRINE_AXIS_DP;
     group_place at = place_along(w->config, w->ranks, axis);
     bool all_reduce = i->kind != GATHER && spec_zero(p->spec)->grads != SHARD;
+    trine_tally_kind kind = all_reduce          ? TRINE_TALLY_ALL_REDUCE
+                            : i->kind == GATHER ? TRINE_TALLY_ALL_GATHER
+                                                : TRINE_TALLY_REDUCE_SCATTER;
     if (!cost_has(m, COST_DP)) return 0;
     if (i->kind == TIE) at.stride *= at.size - 1, at.size = 2;
-    return op_collective(m, at, bytes, all_reduce ? 2 : 1);
+    return op_collective(m, at, kind, bytes);
 }
 
 double price_communication(const pricing *w, const rank_state *h, const program *p,
@@ -95,14 +99,15 @@ bool forecast_late(const forecast_rules *rules, int stages) {
 
 pricing pricing_of(const forecast_rules *rules, const trine_config *config, int ranks,
                    const device *dev, int micros) {
-    pricing w = {.config = config,
-                 .ranks = ranks,
-                 .dev = dev,
-                 .rules = {.machine = {rules->machine, rules->without},
-                           .by = rules->by,
-                           .tp = place_along(config, ranks, TRINE_AXIS_TP),
-                           .recompute = config->parallel.recompute,
-                           .adds_apart = rules->by->add_bytes > 0 && micros > 1}};
+    pricing w = {
+        .config = config,
+        .ranks = ranks,
+        .dev = dev,
+        .rules = {.machine = {rules->machine, rules->without, ranks, config->parallel.threads},
+                  .by = rules->by,
+                  .tp = place_along(config, ranks, TRINE_AXIS_TP),
+                  .recompute = config->parallel.recompute,
+                  .adds_apart = rules->by->add_bytes > 0 && micros > 1}};
     gpt_shape shape = resolve_shape(config, dev, 0);
     w.shape = cost_shape(&w.rules, &shape);
     return w;

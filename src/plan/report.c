@@ -293,6 +293,13 @@ size_t report_transport_bytes(const report *r, int stage) {
                                 spec_mesh_needs(r->stages[0].spec));
 }
 
+size_t report_trace_bytes(const report *r, int stage) {
+    const steady *s = r->steady;
+    if (!s) return resolve_trace_bytes(r->config, &r->stages[stage]);
+    return resolve_trace_bytes_grown(r->config, &s->steps[0][stage], &s->steps[1][stage],
+                                     s->periods);
+}
+
 /* Whether device memory is staged through the host; without a mesh the GPUs are unknown. */
 static bool report_stages(const report *r) {
     if (r->mesh) return comm_gpu_stages(r->mesh);
@@ -300,8 +307,8 @@ static bool report_stages(const report *r) {
 }
 
 /* Estimated GPU memory outside the plan, and host memory. */
-static void host_rows(const report *r, const arena *plans, const size_t *transport, int count,
-                      FILE *out) {
+static void host_rows(const report *r, const arena *plans, const size_t *transport,
+                      const size_t *trace, int count, FILE *out) {
     size_t staging[REPORT_COLUMNS], host[REPORT_COLUMNS], total[REPORT_COLUMNS];
     size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
@@ -309,7 +316,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
         reserve[n] = CUDA_RESERVE;
         staging[n] = report_stages(r) ? outside_plan_staging_buffer(&plans[n]) : 0;
         host[n] = plans[n].host.used;
-        total[n] = staging[n] + host[n] + transport[n];
+        total[n] = staging[n] + host[n] + transport[n] + trace[n];
     }
     memory_row("total on the GPU", plans, MEM_KINDS, NULL, count, out);
     memory_row("beside: reserve", plans, -1, reserve, count, out);
@@ -317,11 +324,13 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
     memory_row("host: staging", plans, -1, staging, count, out);
     memory_row("host: buffers", plans, -1, host, count, out);
     memory_row("host: transport", plans, -1, transport, count, out);
+    memory_row("host: trace", plans, -1, trace, count, out);
     memory_row("total on the host", plans, -1, total, count, out);
 }
 
 static void memory_block(const report *r, const arena *plans, int from, int count, FILE *out) {
-    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS];
+    size_t transport[REPORT_COLUMNS], shared[REPORT_COLUMNS], trace[REPORT_COLUMNS];
+    size_t beside[REPORT_COLUMNS];
     bool share = comm_may_share(r->config->parallel.transport);
     if (plans[0].on_device) share = share && report_stages(r);
     stage_header("memory   MiB per rank", from, from + count, out);
@@ -329,13 +338,16 @@ static void memory_block(const report *r, const arena *plans, int from, int coun
         memory_row(mem_kind_text((mem_kind)k), plans, k, NULL, count, out);
     for (int n = 0; n < count; n++) {
         transport[n] = report_transport_bytes(r, from + n);
+        trace[n] = report_trace_bytes(r, from + n);
+        beside[n] = transport[n] + trace[n];
         shared[n] = share ? plans[n].shared_used : 0;
     }
     if (plans[0].on_device) {
-        host_rows(r, plans, transport, count, out);
+        host_rows(r, plans, transport, trace, count, out);
     } else {
         memory_row("transport", plans, -1, transport, count, out);
-        memory_row("total", plans, MEM_KINDS, transport, count, out);
+        memory_row("trace", plans, -1, trace, count, out);
+        memory_row("total", plans, MEM_KINDS, beside, count, out);
     }
     memory_row("of which in windows", plans, -1, shared, count, out);
 }

@@ -35,6 +35,8 @@ trine_status report_memory(const report *r, FILE *out);
 trine_status report_heaviest(const report *r, FILE *out);
 /* The transport's own bytes on a rank of this stage, as in the table. */
 size_t report_transport_bytes(const report *r, int stage);
+/* The recorder's, in host memory. */
+size_t report_trace_bytes(const report *r, int stage);
 /* Activation bytes of one micro-batch that a transformer block keeps on a rank between its forward and
  * backward pass, including its output (the next block's input), without padding; from the arena's
  * counting run. Pure. */

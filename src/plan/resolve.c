@@ -1,4 +1,5 @@
 #include "plan/resolve.h"
+#include "trace/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -73,7 +74,8 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
 trine_status resolve_device(const trine_config *c, device_config *out) {
     const trine_precision *p = &c->precision;
     trine_dtype compute = p->bf16 ? TRINE_BF16 : p->fp16 ? TRINE_F16 : TRINE_F32;
-    *out = (device_config){.threads = 1, .compute = compute, .grads = p->grads};
+    int threads = c->parallel.threads ? c->parallel.threads : 1;
+    *out = (device_config){.threads = threads, .compute = compute, .grads = p->grads};
     if (c->parallel.tf32) out->precision = DEVICE_TF32;
     out->exact_threads = c->parallel.exact_threads;
     return device_find(&out->kind, c->parallel.device);
@@ -139,6 +141,22 @@ state_config resolve_state(const trine_config *config, const program *stages,
                           .coord = coord,
                           .tp_part = stages[0].spec->tp_part,
                           .part_of = run_part_of};
+}
+
+size_t resolve_trace_bytes_grown(const trine_config *config, const program *p,
+                                 const program *longer, int64_t periods) {
+    const trine_trace *t = &config->trace;
+    int steps = t->file ? t->steps.last - t->steps.first + 1 : 0;
+    trace_room room = trace_room_of(p, config->parallel.layout);
+    trace_room more = trace_room_of(longer, config->parallel.layout);
+    if (t->no_ring && !t->file) return 0;
+    room.times += (more.times - room.times) * periods;
+    room.calls += (more.calls - room.calls) * periods;
+    return trace_bytes(trace_room_kept(room, t->file), steps);
+}
+
+size_t resolve_trace_bytes(const trine_config *config, const program *p) {
+    return resolve_trace_bytes_grown(config, p, p, 0);
 }
 
 trine_status resolve_plan(const trine_config *config, const program *stages, const device *dev,

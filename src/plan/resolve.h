@@ -28,7 +28,7 @@ trine_status resolve_spec(const trine_config *config, program_spec *spec);
 /* The row of its ZeRO stage and lanes. Pure. */
 const zero_row *resolve_zero(const trine_config *config);
 
-/* The configured device: its kind and types, which is all that a sizes device needs.
+/* The configured device: its kind, types and threads (not given: 1), which is all that a sizes device needs.
  * Errors: TRINE_EINVAL. Pure. */
 trine_status resolve_device(const trine_config *config, device_config *out);
 
@@ -47,6 +47,12 @@ double resolve_learning_rate(const trine_optimizer *o, int64_t step);
  * borrowed. Pure. */
 state_config resolve_state(const trine_config *config, const program *stages, const gpt_shape *shape,
                          const device *dev, trine_coord coord);
+
+/* What the recorder takes on a rank of this program's stage, host memory (trace/trace.h); of a step that is `periods`
+ * periods longer, by the program of a step one period longer. Pure. */
+size_t resolve_trace_bytes(const trine_config *config, const program *p);
+size_t resolve_trace_bytes_grown(const trine_config *config, const program *p, const program *longer,
+                                 int64_t periods);
 
 /* The memory plan of the rank at `coord`: bytes by kind in *a (base NULL).
  * Errors: TRINE_ENOMEM. */

@@ -78,19 +78,45 @@ static void list_values(const search_space *s, values v[SEARCH_DIMENSIONS]) {
         if (s->fixed >> d & 1) v[d] = (values){{value_of(&s->base, (search_dimension)d)}, 1};
 }
 
+search_layout search_base(const search_space *s) {
+    search_layout l = {.step = NAN};
+    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
+        l.value[d] = value_of(&s->base, (search_dimension)d);
+    return l;
+}
+
+int search_dp(const search_space *s, const search_layout *l) {
+    int stage = l->value[SEARCH_TP] * l->value[SEARCH_PP];
+    return s->ranks % stage ? 0 : s->ranks / stage;
+}
+
+static int chunks_of(const search_layout *l) {
+    return l->value[SEARCH_PP] * l->value[SEARCH_VIRTUAL];
+}
+
+/* "3,3,...": as many layers for each chunk. */
+static const char *split_evenly(char text[SEARCH_EVEN], int layers, int chunks) {
+    *text = '\0';
+    for (int n = 0; n < chunks; n++)
+        c_append(text, SEARCH_EVEN, "%s%d", n ? "," : "", layers / chunks);
+    return text;
+}
+
 trine_config search_config(const search_space *s, const search_layout *l) {
     trine_config c = s->base;
     for (int d = 0; d < SEARCH_DIMENSIONS; d++) set(&c, (search_dimension)d, l->value[d]);
-    c.parallel.layout.dp = 0;
+    if (s->even && chunks_of(l) > 1)
+        c.parallel.pp_split = split_evenly(s->even, c.model.num_layers, chunks_of(l));
     return c;
 }
 
-/* Whether another candidate is the same run: what has no effect is at its first value. */
+/* Whether this is no candidate, or another one is the same run: what has no effect is at its first value. */
 static bool is_double(const search_space *s, const search_layout *l) {
     const int *v = l->value;
     bool searched = !(s->fixed >> SEARCH_SCHEDULE & 1);
-    int dp = s->ranks / (v[SEARCH_TP] * v[SEARCH_PP]);
-    if (s->ranks % (v[SEARCH_TP] * v[SEARCH_PP])) return true;
+    int dp = search_dp(s, l);
+    if (!dp) return true;
+    if (s->even && s->base.model.num_layers % chunks_of(l)) return true;
     if (dp == 1 && v[SEARCH_ZERO] > 0 && !(s->fixed >> SEARCH_ZERO & 1)) return true;
     if (v[SEARCH_TP] == 1 && v[SEARCH_SEQUENCE] && !(s->fixed >> SEARCH_SEQUENCE & 1)) return true;
     if (v[SEARCH_PP] == 1 && searched && v[SEARCH_SCHEDULE] != TRINE_1F1B) return true;
@@ -181,6 +207,7 @@ trine_status search_bytes(const rehearsal *r, size_t *bytes) {
     for (int p = 0; p < r->spec.stages; p++) {
         arena plan;
         TRY(report_plan(&of, p, &plan));
+        if (!gpu) plan.used += report_transport_bytes(&of, p);
         if (plan.used > *bytes) *bytes = plan.used;
     }
     if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(r->config.parallel.layout);
@@ -247,6 +274,12 @@ trine_status search_layouts(const search_space *s, search_result *out) {
     bounds_destroy(w.bounds);
     free(w.at);
     return status;
+}
+
+trine_status search_try(const search_space *s, search_layout *l, bool *fits) {
+    const search w = {.space = s};
+    l->step = NAN;
+    return simulate(&w, l, fits);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------- */

@@ -29,13 +29,17 @@ typedef enum {
 } search_dimension;
 
 typedef struct {
-    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed */
+    trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed; dp, 0: any */
     int ranks;
     unsigned fixed;    /* a set of 1 << search_dimension: not searched */
     forecast_rules rules;
+    char *even;        /* (SEARCH_EVEN) room for pp_split: chunks of equally many layers; NULL: as base has them */
 } search_space;
 
+#define SEARCH_EVEN 8192
+
 #define SEARCH_BEST 10
+#define SEARCH_ALL  ((1u << SEARCH_DIMENSIONS) - 1)
 
 typedef struct {
     int value[SEARCH_DIMENSIONS];
@@ -57,8 +61,15 @@ trine_status search_layouts(const search_space *s, search_result *out);
 /* What the heaviest rank of a rehearsed configuration takes, with what libraries take on a GPU: this has to fit.
  * Errors: those of report_plan. Not collective. */
 trine_status search_bytes(const rehearsal *r, size_t *bytes);
-/* The configuration of a layout: base with its values. */
+/* One layout, whose values may be any: as search_layouts simulates it, whether it fits or not; step is NAN without
+ * room. Errors: those of trine_config_check; TRINE_ENOMEM. Not collective. */
+trine_status search_try(const search_space *s, search_layout *l, bool *fits);
+/* The configuration of a layout: base with its values; pp_split may be s->even, which the next call writes. */
 trine_config search_config(const search_space *s, const search_layout *l);
+/* The layout that base has. Pure. */
+search_layout search_base(const search_space *s);
+/* ranks / (tp pp); 0: they do not divide. Pure. */
+int search_dp(const search_space *s, const search_layout *l);
 /* --tp 8 --pp 4 ... Pure. */
 void search_print_options(const search_space *s, const search_layout *l, FILE *out);
 

@@ -175,7 +175,7 @@ static trine_status communicate(simulation *w, const program *p, const instr *i)
     bool blocks = i->kind == REDUCE_TP || i->kind == GATHER;
     if (!starts && !blocks) return TRINE_OK;
     double time = w->durations->of(w->context, p, i);
-    if (starts) return start_collective(w, p, i, time);
+    if (starts && !w->durations->occupies) return start_collective(w, p, i, time);
     wait_until(w, p->stage, w->clock[p->stage] + time, PP_WAITS_COLLECTIVE);
     return TRINE_OK;
 }

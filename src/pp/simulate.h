@@ -24,6 +24,7 @@ typedef struct {
     pp_cost of;  /* of a message, asked at its sender; the communication of GATHER, REDUCE, REDUCE_TP, TIE, NORM */
     bool blocks; /* a stage that sends waits until the message has arrived */
     bool late;   /* a REDUCE begins when it is awaited */
+    bool occupies; /* the stage itself moves what it starts over dp: its next instruction waits */
 } pp_durations;
 
 typedef struct {

@@ -91,7 +91,9 @@ static trine_status progress(const exec *e, trine_world *world) {
 
 static trine_status run_program(exec *e, trine_world *world) {
     const program *p = e->run.program;
-    for (e->at = 0; e->at < p->count; e->at++) {
+    e->at = 0;
+    tell(e, EXEC_BEGUN);
+    for (; e->at < p->count; e->at++) {
         const instr *i = &p->code[e->at];
         note(e, world);
         TRY(progress(e, world));

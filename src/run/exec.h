@@ -13,6 +13,7 @@
 typedef void (*exec_event)(void *context, const program *p, int at);
 
 typedef enum {
+    EXEC_BEGUN,      /* the program, before its first instruction */
     EXEC_PROGRESSED, /* reductions have progressed, before the instruction */
     EXEC_WAITED,     /* it has waited for its operands; with --serial also for what it has started */
     EXEC_EXECUTED,

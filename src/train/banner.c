@@ -18,6 +18,13 @@ static void print_data(const trine_trainer *t, FILE *out) {
                   blend_epochs(b, i, samples), t->config.train_iters);
 }
 
+static void print_plan(const trine_trainer *t, FILE *out) {
+    const trine_planned *p = &t->planned;
+    if (p->seconds > 0)
+        c_fprintf(out, "plan     %s: the fastest of %d layouts, planned %.4g s a step\n",
+                  p->options, p->layouts, p->seconds);
+}
+
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(out, "out");
@@ -32,6 +39,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     fprintf(out, "Trine %s\n", TRINE_VERSION);
     report_model(&r, out);
     report_layout(&r, out);
+    print_plan(t, out);
     report_batch(&r, out);
     print_data(t, out);
     if (t->cpu_limited)
@@ -42,6 +50,11 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     gpus_print(t, out);
     report_transport(&r, out);
     gpus_print_links(t, out);
+    if (trace_is_private(t->trace))
+        fputs("ring     in this process's memory: no room in /dev/shm that its launcher names; "
+              "what a "
+              "killed rank did is lost\n",
+              out);
     TRY(report_memory(&r, out));
     fflush(out);
     return TRINE_OK;

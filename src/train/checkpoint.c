@@ -12,6 +12,7 @@
 
 #include "base/signals.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
 #include "train/promise.h"
@@ -19,7 +20,6 @@
 #include "train/load_request.h"
 #include "train/shards.h"
 #include "train/stop.h"
-#include "train/terminal.h"
 #include "train/trainer.h"
 
 static trine_comm *world_of(const trine_trainer *t) {
@@ -29,7 +29,7 @@ static trine_comm *world_of(const trine_trainer *t) {
 /* The stream for messages: NULL except on rank 0; erases the progress bar. */
 static FILE *report_stream(const trine_trainer *t, FILE *out) {
     if (!out || trine_world_rank(t->world) != 0) return NULL;
-    terminal_clear(out);
+    terminal_line_erase();
     return out;
 }
 

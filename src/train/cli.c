@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "model/shape.h"
 #include "train/load_request.h"
+#include "train/plan_auto.h"
 
 /* The command line of the example trainers. */
 
@@ -61,8 +62,16 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"stage-messages", !gpus, "--stage-messages " ON_GPUS},
         {"cuda-library", !gpus, "--cuda-library " ON_GPUS},
         {"tf32", !gpus, "--tf32 " ON_GPUS},
+        {"trace-steps", !config->trace.file, "--trace-steps requires --trace"},
         {"exact-dp", !config->parallel.exact, "--exact-dp requires --exact"},
         {"exact-tp", !config->parallel.exact, "--exact-tp requires --exact"},
+        {"hardware", !r->plan, "--hardware requires --plan auto"},
+        {"plan", !r->hardware, "--plan auto requires --hardware: the machine to plan for"},
+        {"plan", !config->global_batch_size,
+         "--plan auto requires --global-batch-size: the micro-batch is searched"},
+        {"plan", r->layouts, "--plan and --layouts exclude each other"},
+        {"plan", (r->dry_run || r->explain) && !r->ranks,
+         "--plan auto with --dry-run or --explain requires --ranks"},
         {"ranks", r->ranks && !looks,
          "--ranks requires --dry-run, --explain or --layouts; mpirun -np gives a run its ranks"},
     };
@@ -77,6 +86,14 @@ static trine_status model_of_load(trine_model *m, const trine_run *run) {
     if (status != TRINE_EIO || looks) return status;
     status_clear();
     return TRINE_OK;
+}
+
+/* What --plan must not search. */
+static unsigned kept_by_plan(const options *o) {
+    unsigned keeps = 0;
+    for (size_t i = 0; i < o->count; i++)
+        if (o->given[i]) keeps |= plan_auto_keeps(o->rows[i].name);
+    return keeps;
 }
 
 /* Parses twice: the first pass finds the preset or what is loaded, whose sizes the other options override in the
@@ -99,6 +116,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     config->model = model;
     TRY(options_parse(&table, argc, argv));
     run->profile |= run->profile_json != NULL;
+    run->plan_keeps = kept_by_plan(&table);
     return check_rules(&table, config, run);
 }
 

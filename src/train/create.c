@@ -5,8 +5,11 @@
 #include "base/status.h"
 #include "comm/api/threads.h"
 #include "train/gpus.h"
+#include "train/joules.h"
+#include "train/trace_run.h"
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
+#include "train/tensorboard.h"
 #include "train/warm_up.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
@@ -15,7 +18,7 @@ static const size_t strings[] = {
     offsetof(trine_config, data.data_path),        offsetof(trine_config, data.val_data_path),
     offsetof(trine_config, data.tokenizer),        offsetof(trine_config, parallel.schedule_file),
     offsetof(trine_config, parallel.pp_split),     offsetof(trine_config, parallel.device),
-    offsetof(trine_config, parallel.cuda_library),
+    offsetof(trine_config, parallel.cuda_library), offsetof(trine_config, trace.file),
 };
 _Static_assert(sizeof strings / sizeof *strings == TRAINER_STRINGS, "a copy of each");
 
@@ -136,8 +139,9 @@ static trine_status compare_programs(const trine_trainer *t) {
 
 /* The largest plan over all ranks, in the memory that the device computes in. */
 static trine_status find_peak(trine_trainer *t) {
-    size_t transport = t->memory.on_device ? 0 : mesh_transport_bytes(t->mesh);
-    int64_t peak = (int64_t)(t->memory.capacity + transport);
+    size_t host = resolve_trace_bytes(&t->config, &t->stages[trine_mesh_coord(t->mesh).pp]) +
+                  mesh_transport_bytes(t->mesh);
+    int64_t peak = (int64_t)(t->memory.capacity + (t->memory.on_device ? 0 : host));
     TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &peak, &peak, 1, TRINE_I64,
                          TRINE_MAX));
     t->peak_bytes = (uint64_t)peak;
@@ -174,7 +178,9 @@ static trine_status setup(trine_trainer *t) {
     TRY(trine_world_agree(t->world, build_alone(t)));
     TRY(memory_take(t));
     TRY(compare_programs(t));
+    TRY(trace_run_begin(t));
     TRY(find_peak(t));
+    TRY(joules_open(t));
     return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
 }
 
@@ -205,8 +211,11 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
 void trine_trainer_destroy(trine_trainer **trainer) {
     trine_trainer *t = trainer ? *trainer : NULL;
     if (!t) return;
+    trace_run_end(t);
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);
+    tensorboard_close(&t->board);
+    joules_close(t);
     state_destroy(&t->held);
     memory_free(t);
     blocks_writer_destroy(&t->writer);

@@ -7,16 +7,18 @@
 #include "base/human.h"
 #include "base/status.h"
 #include "base/json.h"
+#include "base/progress.h"
+#include "base/terminal_line.h"
+#include "comm/api/comm.h"
+#include "config/given.h"
 #include "train/log_file.h"
-#include "train/terminal.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
-
-#define BAR_WIDTH 40
 
 struct trine_log {
     trine_trainer *trainer;
     bool writes; /* world rank 0 */
-    bool terminal, bar_shown;
+    bool has_run; /* a line of the file says how this run was started */
     FILE *out;
     log_file file;
     double peak_flops; /* of one rank; 0: unknown */
@@ -28,6 +30,8 @@ struct trine_log {
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
 static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) {
     CHECK(!trainer_has_file(t, path), TRINE_EINVAL, "--log %s: is one of the token files", path);
+    CHECK(!t->config.trace.file || strcmp(path, t->config.trace.file) != 0, TRINE_EINVAL,
+          "--log %s: is also the file of --trace", path);
     TRY(output_open(&l->file.out, "--log", path));
     CHECK(!t->profile || !report_file_is(t->profile->json, l->file.out), TRINE_EINVAL,
           "--log %s: is also the file of --profile-json", path);
@@ -49,26 +53,31 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->peak_flops = 1e12 * peak_tflops;
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->samples = trainer->samples;
-    l->terminal = l->writes && terminal_is(out);
+    if (!trainer->shows) progress_begin(out, TRINE_PROGRESS_AUTO, l->writes);
+    trace_set_folder(trainer->trace, path);
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
     if (status != TRINE_OK) trine_log_destroy(log);
     return status_user(status);
 }
 
-static void clear_bar(trine_log *l) {
-    if (l->bar_shown) fputs("\r\033[K", l->out);
-    l->bar_shown = false;
-}
-
 void trine_log_destroy(trine_log **log) {
     trine_log *l = log ? *log : NULL;
     if (!l) return;
-    clear_bar(l);
+    terminal_line_erase();
     if (l->trainer->log == l->file.out) l->trainer->log = NULL;
     output_close(&l->file.out);
+    cJSON_free(l->file.run);
     free(l);
     *log = NULL;
+}
+
+trine_status trine_trainer_progress(trine_trainer *t, FILE *out, trine_progress how) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(out, "out");
+    progress_begin(out, how, trine_world_rank(t->world) == 0);
+    t->shows = true;
+    return TRINE_OK;
 }
 
 /* ---- The file ---- */
@@ -85,14 +94,28 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
-/* Writes and deletes the object. */
-static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool complete) {
-    char *text = complete ? json_print(object, false) : NULL;
-    cJSON_Delete(object);
+static trine_status add_line(trine_log *l, int64_t step, const cJSON *object) {
+    char *text = json_print(object, false);
     CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
     trine_status status = log_file_add(&l->file, step, text);
     cJSON_free(text);
     return status;
+}
+
+/* Writes and deletes the object. */
+static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool complete) {
+    tensorboard *board = l->trainer->board;
+    trine_status status =
+        complete ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a line of the log");
+    if (status == TRINE_OK && l->file.out) status = add_line(l, step, object);
+    if (status == TRINE_OK && board) status = tensorboard_add(board, step, object);
+    cJSON_Delete(object);
+    return status;
+}
+
+/* Whether anything but the terminal has the numbers. */
+static bool writes_lines(const trine_log *l) {
+    return l->file.out || l->trainer->board;
 }
 
 trine_status trine_log_has_val(const trine_log *l, bool *has) {
@@ -107,19 +130,74 @@ trine_status trine_log_has_val(const trine_log *l, bool *has) {
 
 trine_status trine_log_check(const trine_log *l) {
     CHECK_GIVEN(l, "log");
-    return status_user(log_file_check(&l->file));
+    TRY(status_user(log_file_check(&l->file)));
+    return status_user(tensorboard_check(l->trainer->board));
+}
+
+static bool add_energy(cJSON *object, const trine_metrics *m) {
+    return m->joules <= 0 ||
+           (add_number(object, "joules_per_token", m->joules / (double)m->tokens) &&
+            add_number(object, "watts", m->joules / m->seconds));
+}
+
+static void add_option(void *context, const option *row, const char *value) {
+    cJSON **list = context;
+    if (row->role < OPTION_JOINT) return; /* each rank has its own, as a path */
+    size_t size = strlen(row->name) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (text) snprintf(text, size, "%s=%s", row->name, value);
+    cJSON *item = text ? cJSON_CreateString(text) : NULL;
+    free(text);
+    if (*list && item && cJSON_AddItemToArray(*list, item)) return;
+    cJSON_Delete(item);
+    cJSON_Delete(*list);
+    *list = NULL;
+}
+
+/* What a prediction of the step starts from: ranks, nodes, and the options that are not at their defaults. NULL: no
+ * memory. */
+static cJSON *make_run(const trine_trainer *t) {
+    const trine_config none = trine_config_default();
+    const options given = config_options(&t->config, NULL, NULL),
+                  base = config_options(&none, NULL, NULL);
+    cJSON *run = cJSON_CreateObject(), *list = cJSON_CreateArray();
+    given_options(&given, &base, add_option, &list);
+    if (run && list && add_count(run, "ranks", (uint64_t)trine_world_size(t->world)) &&
+        add_count(run, "nodes", (uint64_t)mesh_node_count(t->mesh)) &&
+        cJSON_AddItemToObject(run, "options", list))
+        return run;
+    cJSON_Delete(list);
+    cJSON_Delete(run);
+    return NULL;
+}
+
+/* Adds it to the first line of a run that is not started as the one that it continues. */
+static bool add_run(trine_log *l, cJSON *line) {
+    cJSON *run = l->has_run ? NULL : make_run(l->trainer);
+    char *text = run ? json_print(run, false) : NULL;
+    bool told = l->has_run || (text && l->file.run && !strcmp(text, l->file.run));
+    cJSON_free(text);
+    if (!told && text && cJSON_AddItemToObject(line, "run", run)) return true;
+    cJSON_Delete(run);
+    return told;
 }
 
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
+    double planned = l->trainer->planned.seconds;
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
-              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
+              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) && add_run(l, o) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
-              add_count(o, "skips", (uint64_t)m->skips);
-    return write_line(l, m->step, o, ok);
+              add_count(o, "skips", (uint64_t)m->skips) &&
+              (planned <= 0 || add_number(o, "planned_seconds", planned)) &&
+              add_energy(o, m);
+    int64_t lost = l->file.lost;
+    TRY(write_line(l, m->step, o, ok));
+    l->has_run |= l->file.lost == lost;
+    return TRINE_OK;
 }
 
 /* ---- The terminal ---- */
@@ -138,23 +216,29 @@ static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
     fprintf(l->out, "step %" PRId64 ": gradient norm is not finite, update skipped", m->step);
     if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
+    if (t->ring_file[0]) fprintf(l->out, "; the last two steps: %s", t->ring_file);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);
     fputc('\n', l->out);
 }
 
 static void print_step(trine_log *l, const trine_metrics *m) {
     const trine_config *c = &l->trainer->config;
-    char took[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
-    c_fprintf(
-        l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s | %.0f tokens/s",
-        c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss), shown(m->grad_norm),
-        m->lr, human_duration(took, m->seconds), (double)m->tokens / m->seconds);
+    double plan = l->trainer->planned.seconds;
+    char took[HUMAN_SIZE], planned[HUMAN_SIZE], bytes[HUMAN_SIZE], left[HUMAN_SIZE];
+    c_fprintf(l->out, "step %*" PRId64 "/%d | loss %.6f | grad norm %.4f | lr %.3e | %s",
+              c->train_iters > 9999 ? 6 : 4, m->step, c->train_iters, shown(m->loss),
+              shown(m->grad_norm), m->lr, human_duration(took, m->seconds));
+    if (plan > 0) fprintf(l->out, " (planned %s)", human_duration(planned, plan));
+    c_fprintf(l->out, " | %.0f tokens/s", (double)m->tokens / m->seconds);
     double flops = gpt_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0)
         c_fprintf(l->out, " | util %.1f%%", 100 * flops / peak);
     else
         fputs(" | util -", l->out);
+    if (m->joules > 0)
+        c_fprintf(l->out, " | %.3g J/token, %.0f W", m->joules / (double)m->tokens,
+                  m->joules / m->seconds);
     if (c->precision.fp16) c_fprintf(l->out, " | loss scale %g", m->loss_scale);
     if (m->skips) fprintf(l->out, " | skips %" PRId64, m->skips);
     bool more = m->step < c->train_iters;
@@ -179,19 +263,24 @@ static void print_epochs(trine_log *l, int64_t step) {
     l->samples = t->samples;
 }
 
-static void print_bar(trine_log *l, int64_t step) {
+/* Once, after the last traced step. */
+static void print_trace(trine_log *l) {
+    trine_trainer *t = l->trainer;
+    if (t->traced[0]) fprintf(l->out, "trace    %s: %s\n", t->config.trace.file, t->traced);
+    t->traced[0] = '\0';
+}
+
+/* m: of the step; NULL: before the first one of this process, of which no time is known. */
+static void show_bar(const trine_log *l, int64_t step, const trine_metrics *m) {
     int total = l->trainer->config.train_iters;
-    if (!l->terminal || total < 1 || step >= total) return;
-    int done = (int)(BAR_WIDTH * step / total);
-    char bar[BAR_WIDTH + 1];
-    memset(bar, '.', BAR_WIDTH);
-    memset(bar, '#', (size_t)done);
-    bar[BAR_WIDTH] = '\0';
-    char left[HUMAN_SIZE];
-    fprintf(l->out, "[%s] %3d%%", bar, (int)(100 * step / total));
-    /* Before the first step of this process no step's time is known. */
-    if (l->recent > 0) fprintf(l->out, "  %s left", time_left(left, l, step));
-    l->bar_shown = true;
+    char label[40], left[HUMAN_SIZE + 8], time[HUMAN_SIZE], loss[40], rate[40];
+    const char *parts[] = {left, loss, rate};
+    if (total < 1 || step >= total) return;
+    snprintf(label, sizeof label, "step %" PRId64 "/%d", step, total);
+    snprintf(left, sizeof left, "%s left", time_left(time, l, step));
+    if (m) c_snprintf(loss, sizeof loss, "loss %.4f", shown(m->loss));
+    if (m) c_snprintf(rate, sizeof rate, "%.0f tokens/s", (double)m->tokens / m->seconds);
+    progress_show(label, (double)step / total, parts, m ? 3 : l->recent > 0);
 }
 
 trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) {
@@ -200,26 +289,26 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     l->tokens += m->tokens;
     l->recent = l->recent > 0 ? 0.9 * l->recent + 0.1 * m->seconds : m->seconds;
     if (!l->writes) return TRINE_OK;
-    clear_bar(l);
     bool last = m->step == l->trainer->config.train_iters;
     bool due = interval > 0 && (m->step % interval == 0 || m->step == 1 || last);
-    if (due || m->skipped) print_step(l, m);
+    if (due || m->skipped) terminal_line_erase(), print_step(l, m);
     if (due) print_epochs(l, m->step);
-    print_bar(l, m->step);
+    print_trace(l);
     fflush(l->out);
-    return l->file.out ? write_step(l, m) : TRINE_OK;
+    show_bar(l, m->step, m);
+    return writes_lines(l) ? write_step(l, m) : TRINE_OK;
 }
 
 trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
     CHECK_GIVEN(l, "log");
     if (!l->writes) return TRINE_OK;
-    clear_bar(l);
+    terminal_line_erase();
     c_fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",
               l->trainer->config.train_iters > 9999 ? 6 : 4, step, l->trainer->config.train_iters,
               shown(loss));
-    print_bar(l, step);
     fflush(l->out);
-    if (!l->file.out) return TRINE_OK;
+    show_bar(l, step, NULL);
+    if (!writes_lines(l)) return TRINE_OK;
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)step) && add_number(o, "val_loss", loss);
     return write_line(l, step, o, ok);

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/json.h"
+#include "base/terminal_line.h"
 
 /* ---- Start ----------------------------------------------------------------------------------- */
 
@@ -18,6 +19,10 @@ static bool is_kept(log_file *f, const char *line, ssize_t length, int64_t steps
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
     bool kept = cJSON_IsNumber(step) && step->valuedouble <= (double)steps;
     if (kept && step->valuedouble == (double)steps && json_member(o, "val_loss")) f->has_val = true;
+    if (kept && json_member(o, "run")) {
+        cJSON_free(f->run);
+        f->run = json_print(json_member(o, "run"), false);
+    }
     cJSON_Delete(o);
     return kept;
 }
@@ -55,22 +60,24 @@ static void report_lost(log_file *f, int64_t step) {
     f->last = step;
     if (f->gap++) return;
     f->first = step;
-    fprintf(stderr,
-            "trine: %s; training continues, log lines are missing from step %" PRId64 " on\n",
-            status_message(), step);
+    terminal_line_erase();
+    fprintf(stderr, "trine: %s; training continues, %s are missing from step %" PRId64 " on\n",
+            status_message(), f->events ? "events" : "log lines", step);
 }
 
 static void report_resumed(log_file *f, int64_t step) {
-    if (f->gap)
-        fprintf(stderr,
-                "trine: --log %s: written again from step %" PRId64 " on; missing lines: %" PRId64
-                ", of steps %" PRId64 " to %" PRId64 "\n",
-                f->out->path, step, f->gap, f->first, f->last);
+    if (!f->gap) return;
+    terminal_line_erase();
+    fprintf(stderr,
+            "trine: %s %s: written again from step %" PRId64 " on; missing %s: %" PRId64
+            ", of steps %" PRId64 " to %" PRId64 "\n",
+            f->out->option, f->out->path, step, f->events ? "events" : "lines", f->gap, f->first,
+            f->last);
     f->gap = 0;
 }
 
-trine_status log_file_add(log_file *f, int64_t step, const char *line) {
-    trine_status status = output_line(f->out, line);
+static trine_status handle(log_file *f, int64_t step, trine_status status, bool *written) {
+    *written = status == TRINE_OK;
     if (status != TRINE_OK && status != TRINE_EIO) return status;
     if (status == TRINE_OK)
         report_resumed(f, step);
@@ -80,8 +87,18 @@ trine_status log_file_add(log_file *f, int64_t step, const char *line) {
     return TRINE_OK;
 }
 
+trine_status log_file_add(log_file *f, int64_t step, const char *line) {
+    bool written;
+    return handle(f, step, output_line(f->out, line), &written);
+}
+
+trine_status log_file_add_event(log_file *f, int64_t step, const char *bytes, size_t count,
+                                bool *written) {
+    return handle(f, step, output_bytes(f->out, bytes, count), written);
+}
+
 trine_status log_file_check(const log_file *f) {
-    CHECK(!f->lost, TRINE_EIO, "--log %s: lines of this run that could not be written: %" PRId64,
-          f->out->path, f->lost);
+    CHECK(!f->lost, TRINE_EIO, "%s %s: %s of this run that could not be written: %" PRId64,
+          f->out->option, f->out->path, f->events ? "events" : "lines", f->lost);
     return TRINE_OK;
 }

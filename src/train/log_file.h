@@ -1,5 +1,6 @@
-/* The JSON-lines file of a run's log. If a line cannot be written the run continues without it, and the
- * next line tries again: the file has a gap, whose start and end are reported on standard error.
+/* The JSON-lines file of a run's log, or a file of its events (train/tensorboard.h). If a line cannot be written
+ * the run continues without it, and the next line tries again: the file has a gap, whose start and end are reported
+ * on standard error.
  *
  * Only world rank 0 has such a file. Not collective. */
 #ifndef TRINE_TRAIN_LOG_FILE_H
@@ -9,7 +10,9 @@
 
 typedef struct {
     output *out;  /* NULL: none */
+    bool events;  /* its records are events, not lines */
     bool has_val; /* the lines kept by log_file_begin include the validation of their last step */
+    char *run;    /* owned: the last "run" of the lines kept; NULL: none */
     int64_t lost, gap;   /* lines that this run could not write; those of them in the open gap */
     int64_t first, last; /* the gap's first and last step */
 } log_file;
@@ -22,6 +25,9 @@ trine_status log_file_begin(log_file *f, int64_t steps);
 /* Appends a line (without newline) of this step; a failure to write it is handled as described above.
  * Errors: TRINE_ENOMEM. */
 trine_status log_file_add(log_file *f, int64_t step, const char *line);
+
+/* The same of an event's bytes. *written: whether they are in the file. Errors: none. */
+trine_status log_file_add_event(log_file *f, int64_t step, const char *bytes, size_t count, bool *written);
 
 /* Checks that every line of this run was written. Errors: TRINE_EIO with the number of lost lines. */
 trine_status log_file_check(const log_file *f);

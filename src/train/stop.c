@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/progress.h"
 #include "base/signals.h"
 #include "base/status.h"
-#include "comm/api/comm.h"
+#include "comm/api/observe.h"
 
 /* Signals that follow each other faster are one request: timeout(1) sends its signal twice. */
 #define TOGETHER 0.1
@@ -30,7 +31,8 @@ static pthread_mutex_t beginning =
     PTHREAD_MUTEX_INITIALIZER; /* of the training: phase is BEFORE no longer */
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
-static double began; /* on the monotonic clock; 0: not set yet */
+static bool stopping; /* trine_stop_catch: the run saves before it ends */
+static double began;  /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
 
@@ -51,6 +53,7 @@ static bool say(int word, int number, const char *text) {
 }
 
 static void linger(bool said) {
+    if (said) comm_hush();
     if (comm_launched() > 1) clock_nap(said ? LINGER_SAYS : LINGER_SILENT);
 }
 
@@ -86,8 +89,20 @@ static double confirm(double time) {
     return 0;
 }
 
+/* The ring, because a user asks for it. Without one SIGUSR2 ends the process, as usual. */
+static double tell_ring(void) {
+    char line[700], at[512];
+    comm_last done = comm_write_last("SIGUSR2", at, sizeof at);
+    if (done == COMM_LAST_NONE) signals_end(SIGUSR2);
+    snprintf(line, sizeof line, "SIGUSR2: the last two steps of this node's ranks: %s", at);
+    if (done == COMM_LAST_OWN) signals_say(line);
+    return 0;
+}
+
 static double on_signal(int number) {
     double time = clock_seconds();
+    if (number == SIGUSR2) return tell_ring();
+    if (number && !stopping) signals_end(number);
     bool urgent = number && number != SIGUSR1;
     if (atomic_exchange(&fresh, false)) heard.first = heard.asked = 0;
     if (urgent && heard.first > 0 && time - heard.first > TOGETHER) end_at_once(number);
@@ -98,16 +113,29 @@ static double on_signal(int number) {
     return heard.asked > 0 ? confirm(time) : 0;
 }
 
+static trine_status catch_signals(bool all) {
+    if (catching) return TRINE_OK;
+    catching = true;
+    trine_status status = signals_catch(on_signal, all);
+    catching = status == TRINE_OK;
+    return status;
+}
+
 trine_status trine_stop_catch(void) {
     caught = 0;
     phase = BEFORE;
     fresh = true;
     began = clock_seconds();
-    if (catching) return TRINE_OK;
-    catching = true;
-    trine_status status = signals_catch(on_signal);
-    catching = status == TRINE_OK;
-    return status;
+    stopping = true;
+    return catch_signals(true);
+}
+
+trine_status trine_trace_catch(void) {
+    return catch_signals(false);
+}
+
+trine_status trine_progress_catch(trine_progress how) {
+    return progress_wanted(stdout, how) ? catch_signals(true) : TRINE_OK;
 }
 
 void stop_training(void) {
@@ -142,7 +170,7 @@ static int64_t own_reason(double max_minutes, int rank) {
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why) {
     int64_t reason = own_reason(max_minutes, trine_comm_rank(world));
     *stop = false;
-    if (!catching && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
+    if (!stopping && !(max_minutes > 0)) return TRINE_OK; /* no rank can have a reason */
     TRY(trine_all_reduce(world, &reason, &reason, 1, TRINE_I64, TRINE_MAX));
     *stop = reason != 0;
     acted = acted || *stop;

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dp/dp.h"
+#include "train/joules.h"
 #include "train/stop.h"
+#include "train/trace_run.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
     return blend_has_file(t->train.samples, path) ||
@@ -81,6 +83,7 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
         t->finite_norm = step->norm;
     } else {
         TRY(overflow_find(&t->held, t->dev, t->mesh, t->overflow));
+        TRY(trace_run_skipped(t));
     }
     scaler_verdict verdict = scaler_update(&t->scale, step->skipped);
     return verdict == SCALER_STUCK ? status_user(stuck(t)) : TRINE_OK;
@@ -93,19 +96,25 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     uint64_t start = clock_ns();
     step_io step = make_step(t, &t->train, t->samples);
     double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
+    double joules;
+    joules_begin(t);
+    TRY(trace_run_before(t));
     TRY(run_step(t, &step));
     TRY(conclude(t, &step));
+    double seconds = 1e-9 * (double)(clock_ns() - start);
+    TRY(joules_end(t, &joules));
     *metrics = (trine_metrics){.step = t->steps,
                                .loss = step.loss,
                                .grad_norm = step.norm,
                                .lr = lr,
-                               .seconds = 1e-9 * (double)(clock_ns() - start),
+                               .seconds = seconds,
                                .tokens = tokens_per_step(t),
                                .peak_bytes = t->peak_bytes,
                                .skipped = step.skipped,
                                .skips = t->steps - t->updates,
-                               .loss_scale = step.loss_scale};
-    return TRINE_OK;
+                               .loss_scale = step.loss_scale,
+                               .joules = joules};
+    return trace_run_after(t);
 }
 
 trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {

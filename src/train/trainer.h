@@ -8,6 +8,7 @@
 #include "data/blend.h"
 #include "device/cuda_open.h"
 #include "run/exec.h"
+#include "trace/trace.h"
 #include "train/overflow.h"
 #include "train/run_tokenizer.h"
 #include "profile/profile.h"
@@ -23,13 +24,16 @@ typedef struct {
     uint64_t most;      /* the largest of their bytes */
 } trainer_pageable;
 
+typedef struct tensorboard tensorboard; /* train/tensorboard.h */
+
 /* Token files and the order of their samples. */
 typedef struct {
     blend *samples;
     tokens_print print;
 } trainer_data;
 
-enum { TRAINER_STRINGS = 7 }; /* of a trine_config */
+enum { TRAINER_STRINGS = 8 }; /* of a trine_config */
+#define TRAINER_TRACED 200
 
 struct trine_trainer {
     trine_world *world; /* not owned */
@@ -46,7 +50,15 @@ struct trine_trainer {
     rank_state held;
     exec interpreter;
     profile *profile; /* NULL: not started */
+    trace *trace;     /* NULL: nothing is recorded */
+    exec_observer recorder;
+    char traced[TRAINER_TRACED]; /* what the file of --trace has; "": nothing that the log has not printed */
+    char ring_file[512]; /* of the last step, if it was skipped and the ring was written */
     const output *log; /* the open log's file; NULL: none */
+    struct energy *joules; /* of the first rank of a machine: its counters (train/joules.h) */
+    bool measures, counts; /* the joules of a step are known, on every rank alike; this step's interval has begun */
+    bool shows;         /* trine_trainer_progress was called */
+    tensorboard *board; /* rank 0: the events' files; NULL: none */
     arena memory;
     void *base;       /* own_bytes of device memory */
     size_t own_bytes;
@@ -65,6 +77,7 @@ struct trine_trainer {
     double finite_norm;
     char overflow[OVERFLOW_TEXT]; /* of the last step, if it was skipped */
     uint64_t peak_bytes; /* the largest rank's plan */
+    trine_planned planned; /* zeros: no plan */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
     char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */

@@ -145,6 +145,15 @@ more="--type fp64" bench step
 [ $status -ne 0 ] && grep -q "fp64" "$dir/err"
 result $? "an unavailable type is an error"
 
+more="" bench planned
+[ $status -eq 1 ] && grep -q -e "--hardware is missing" "$dir/err"
+result $? "forecasts need a hardware file"
+more="--hardware h100 --only tiny" bench planned
+[ $status -eq 0 ] && holds 'my $r = $j->{planned}{tables}{planned}[0]; $j->{planned}{figures}{rows} == 1 &&
+    $r->{planned_bytes} == $r->{taken_bytes} && $r->{planned_bytes} > 1e6 && $r->{planned_seconds} > 0 &&
+    near($r->{error_percent}, 100 * ($r->{planned_seconds} / $r->{step_seconds} - 1), 1e-6)'
+result $? "a step is planned and measured; ranks take the bytes that are planned"
+
 more="--only dp" MPIRUN=/bin/false bench layouts demo
 if [ "$(nproc)" -ge 2 ]; then
     [ $status -eq 1 ] && grep -q "did not start" "$dir/err" && grep -q "bench: layouts" "$dir/err" &&

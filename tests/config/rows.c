@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ckpt/settings.h"
-#include "config/config.h"
+#include "config/given.h"
 #include "trine_model.h"
 
 typedef struct {
@@ -206,6 +206,59 @@ static void saved_values_come_back(void **state) {
     }
 }
 
+/* ---- Command lines ---------------------------------------------------------------------------- */
+
+typedef struct {
+    const option *row;
+    char value[100];
+    int count;
+} visited;
+
+static void visit(void *context, const option *row, const char *value) {
+    visited *seen = context;
+    seen->row = row;
+    snprintf(seen->value, sizeof seen->value, "%s", value);
+    seen->count++;
+}
+
+/* A row with another value than the default is the only one that has to be given, and its text makes the value. */
+static void given_values_come_back(void **state) {
+    (void)state;
+    for (size_t i = 0;; i++) {
+        values v, before, after;
+        visited seen = {NULL, "", 0};
+        char text[2][OPTION_TEXT];
+        const options base = table_of(&before), again = table_of(&after), o = table_of(&v);
+        if (i == o.count) break;
+        const option *row = &o.rows[i];
+        bool file = row->kind == OPTION_KIND_STRING && !row->help; /* of --schedule */
+        if (row->kind == OPTION_KIND_HEADING || row->kind == OPTION_KIND_BLEND || file) continue;
+        change(&o, row);
+        given_options(&o, &base, visit, &seen);
+        if (seen.count != 1 || seen.row != row)
+            fail_msg("--%s: given %d times", row->name, seen.count);
+        if (row->kind == OPTION_KIND_DOUBLE && !options_allows(row, 0.1 + 0.2)) continue;
+        assert_true(options_take(&again, row, seen.value));
+        assert_string_equal(given_text(&again, row, text[0]), given_text(&o, row, text[1]));
+    }
+}
+
+static void a_schedule_from_a_file_is_its_name(void **state) {
+    (void)state;
+    values v, after;
+    char text[OPTION_TEXT];
+    const options o = table_of(&v), again = table_of(&after);
+    v.config.parallel.schedule_file = "own.csv";
+    for (size_t i = 0; i < o.count; i++) {
+        const option *row = &o.rows[i];
+        if (!row->name || strcmp(row->name, "schedule") != 0) continue;
+        assert_string_equal(given_text(&o, row, text), "own.csv");
+        assert_true(options_take(&again, row, "own.csv"));
+        assert_string_equal(after.config.parallel.schedule_file, "own.csv");
+        assert_false(options_take(&again, row, "other"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_allowed),
@@ -213,6 +266,8 @@ int main(void) {
         cmocka_unit_test(numbers_end_where_the_row_says),
         cmocka_unit_test(words_are_those_of_the_row),
         cmocka_unit_test(saved_values_come_back),
+        cmocka_unit_test(given_values_come_back),
+        cmocka_unit_test(a_schedule_from_a_file_is_its_name),
     };
     return HARNESS_RUN_ALONE(tests);
 }

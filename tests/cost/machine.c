@@ -67,6 +67,39 @@ static void a_number_is_in_range_and_has_a_source(void **state) {
             TRINE_EDATA, "launch_time: unknown member \"unit\"");
 }
 
+#define CHECKED "{\"mean\": 0.02, \"worst\": 0.05, \"rows\": 8, \"source\": \"a paper\"}"
+
+static void a_file_says_how_well_it_predicts(void **state) {
+    (void)state;
+    hardware h;
+    double least, most;
+    OK(parse(NULL, "", "", &h));
+    assert_false(hardware_range(&h, 2, &least, &most));
+    assert_true(h.checked.rows == 0 && least == 2 && most == 2);
+    OK(parse(NULL, "", ", \"checked\": " CHECKED, &h));
+    assert_true(h.checked.mean == 0.02 && h.checked.rows == 8);
+    /* Predictions of these were 2. */
+    assert_true(hardware_range(&h, 2, &least, &most));
+    NEAR(2 / least - 1, 0.05, 1e-12);
+    NEAR(2 / most - 1, -0.05, 1e-12);
+    REFUSED(parse(NULL, "", ", \"checked\": " CHECKED ", \"checked\": " CHECKED, &h), TRINE_EDATA,
+            "\"checked\" is there twice");
+    REFUSED(parse(NULL, "",
+                  ", \"checked\": {\"mean\": 0.02, \"worst\": 0.01, \"rows\": 8, "
+                  "\"source\": \"s\"}",
+                  &h),
+            TRINE_EDATA, "checked: mean is 0.02 (valid: 0 to 0.01)");
+    REFUSED(parse(NULL, "",
+                  ", \"checked\": {\"mean\": 0, \"worst\": 1, \"rows\": 8, "
+                  "\"source\": \"s\"}",
+                  &h),
+            TRINE_EDATA, "checked: worst is 1 (valid: 0 to 0.99)");
+    REFUSED(parse(NULL, "", ", \"checked\": {\"mean\": 0, \"worst\": 0, \"rows\": 8}", &h),
+            TRINE_EDATA, "checked has no source");
+    REFUSED(parse(NULL, "", ", \"calibrated\": {\"source\": \"s\"}", &h), TRINE_EDATA,
+            "calibrated has no number \"factor\"");
+}
+
 /* ---- Times ---- */
 
 static const hardware small = {.matmul_rate = 1000,
@@ -115,16 +148,21 @@ static void a_product_moves_its_operands(void **state) {
 static void groups_share_the_cards_of_a_node(void **state) {
     (void)state;
     const machine_cost m = {.h = &small};
-    NEAR(op_collective(&m, (group_place){1, 1, 16}, 100, 2), 0, 0);
-    NEAR(op_collective(&m, (group_place){4, 1, 16}, 100, 2), 100 / 50.0 + 2 * 3, 1e-9);
+    NEAR(op_collective(&m, (group_place){1, 1, 16}, TRINE_TALLY_ALL_REDUCE, 100), 0, 0);
+    NEAR(op_collective(&m, (group_place){4, 1, 16}, TRINE_TALLY_ALL_REDUCE, 100),
+         100 / 50.0 + 2 * 3, 1e-9);
     /* All of both nodes: the rings have all cards. */
-    NEAR(op_collective(&m, (group_place){8, 1, 16}, 100, 1), 100 / 10.0 + 3 + 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){8, 1, 16}, TRINE_TALLY_ALL_GATHER, 100),
+         100 / 10.0 + 3 + 7, 1e-9);
     /* Two on each of four nodes: half of the cards. */
-    NEAR(op_collective(&m, (group_place){8, 2, 16}, 100, 1), 100 / 5.0 + 1 + 3 * 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){8, 2, 16}, TRINE_TALLY_ALL_GATHER, 100),
+         100 / 5.0 + 1 + 3 * 7, 1e-9);
     /* One on each: four groups share the cards. */
-    NEAR(op_collective(&m, (group_place){4, 4, 16}, 100, 1), 100 / 2.5 + 3 * 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){4, 4, 16}, TRINE_TALLY_ALL_GATHER, 100), 100 / 2.5 + 3 * 7,
+         1e-9);
     /* A job of two ranks a node has the cards for itself. */
-    NEAR(op_collective(&m, (group_place){2, 4, 2}, 100, 1), 100 / 5.0 + 7, 1e-9);
+    NEAR(op_collective(&m, (group_place){2, 4, 2}, TRINE_TALLY_ALL_GATHER, 100), 100 / 5.0 + 7,
+         1e-9);
 }
 
 static void messages_share_them_too(void **state) {
@@ -134,12 +172,37 @@ static void messages_share_them_too(void **state) {
     NEAR(op_message(&m, (group_place){2, 2, 4}, 100), 100 / 50.0 + 1, 1e-9);
 }
 
+/* Whatever takes time takes half of it on a machine that is scaled by two; what it could reach stays what is stated. */
+static void a_scaled_machine_is_faster_in_all(void **state) {
+    (void)state;
+    hardware twice = small;
+    const machine_cost a = {.h = &small}, b = {.h = &twice};
+    twice.launch_time = 3, twice.host_time = 5, twice.checked.rows = 4;
+    hardware_scale(&twice, 2);
+    NEAR(op_product(&b, (count_product){1, 13, 8, 100}, TRINE_BF16),
+         op_product(&a, (count_product){1, 13, 8, 100}, TRINE_BF16) / 2, 1e-12);
+    NEAR(op_product(&b, (count_product){1, 13, 8, 100}, TRINE_F32),
+         op_product(&a, (count_product){1, 13, 8, 100}, TRINE_F32) / 2, 1e-12);
+    NEAR(op_bytes(&b, 100), op_bytes(&a, 100) / 2, 1e-12);
+    for (int stride = 1; stride <= 4; stride *= 4) {
+        NEAR(op_collective(&b, (group_place){4, stride, 16}, 100, 1),
+             op_collective(&a, (group_place){4, stride, 16}, 100, 1) / 2, 1e-12);
+        NEAR(op_message(&b, (group_place){2, stride, 16}, 100),
+             op_message(&a, (group_place){2, stride, 16}, 100) / 2, 1e-12);
+    }
+    assert_true(twice.launch_time == 1.5 && twice.host_time == 2.5);
+    assert_true(hardware_peak(&twice, true) == 1000 && hardware_peak(&twice, false) == 500);
+    assert_true(twice.checked.rows == 0 && twice.calibrated == 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_has_each_member_once),
                                        cmocka_unit_test(a_number_is_in_range_and_has_a_source),
                                        cmocka_unit_test(tiles_come_in_waves),
                                        cmocka_unit_test(a_product_moves_its_operands),
                                        cmocka_unit_test(groups_share_the_cards_of_a_node),
-                                       cmocka_unit_test(messages_share_them_too)};
+                                       cmocka_unit_test(messages_share_them_too),
+                                       cmocka_unit_test(a_file_says_how_well_it_predicts),
+                                       cmocka_unit_test(a_scaled_machine_is_faster_in_all)};
     return HARNESS_RUN_ALONE(tests);
 }

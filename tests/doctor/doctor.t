@@ -51,6 +51,31 @@ doctor 6 --ranks-per-node 2 --json "$dir/json"
     json "$dir/json" '"a":0,"b":2,"latency":[0-9]' '"a":1,"b":2,"latency":[0-9.e-]*,"bandwidth":[1-9]'
 result $? "six ranks, two to a node: every pair of nodes is measured"
 
+# ---- A hardware file
+
+# hardware FILE: trine-plan predicts a row from it, and it says where its points are from
+hardware() {
+    printf 'heads,hidden,layers,seq,vocab,tp,pp,dp,batch,mbs\n4,256,2,64,512,2,1,1,4,2\n' >"$dir/row.csv"
+    "$BUILD/trine-plan" --hardware "$1" --csv "$dir/row.csv" 2>&1 | grep -q ',[0-9.e-]*[1-9]$' &&
+        grep -q '"measured": {"how": "measured", "source": "trine-doctor on .* cores, [12] ranks, 20' "$1" &&
+        grep -q '\["linear_backward_weight", "f32", 1, \[' "$1" && grep -q '\["swiglu_forward", "f32", 1, ' "$1"
+}
+
+doctor 1 --quick --runs 1 --write-hardware "$dir/one.json"
+[ $status -eq 0 ] && hardware "$dir/one.json" && ! grep -q '"all-reduce"' "$dir/one.json" &&
+    has "^  products " "^  not measured: collectives and messages inside a node"
+result $? "a hardware file of one rank: what it did not measure is said"
+
+doctor 2 --quick --runs 1 --write-hardware "$dir/two.json"
+[ $status -eq 0 ] && hardware "$dir/two.json" && grep -q '\["linear_forward", "f32", 2, ' "$dir/two.json" &&
+    grep -q '\["all-reduce", "f32", 2, \[65536\], ' "$dir/two.json" && grep -q '\["send", "f32", 2, ' "$dir/two.json" &&
+    ! has "^  not measured: collectives"
+result $? "of two ranks: also both at once, and what they send"
+
+doctor 2 --device cuda --cuda-library "$dir/none.so" --write-hardware "$dir/gpu.json"
+[ $status -ne 0 ] && says 1 "--write-hardware with --device cuda: only --device cpu is measured" && [ ! -e "$dir/gpu.json" ]
+result $? "no hardware file of GPUs"
+
 # ---- Findings
 
 cores=$(lscpu -p=CORE 2>/dev/null | grep -v '^#' | sort -u | wc -l)

@@ -49,6 +49,87 @@ both_forms() {
 }
 check "columns of papers, and vTrain's with a byte order mark, CRLF and quotation marks" both_forms
 
+# Key/value heads and the MLP's width change the step: fewer are faster, a wider one is slower. As the trainer has them:
+# a row is the step of its options.
+{
+    echo heads,kv_heads,hidden,ffn,layers,seq,tp,pp,dp,batch,mbs,family
+    echo 32,,4096,,8,2048,2,1,1,8,1,
+    echo 32,32,4096,16384,8,2048,2,1,1,8,1,
+    echo 32,,4096,20000,8,2048,2,1,1,8,1,
+    echo 32,8,4096,14336,8,2048,2,1,1,8,1,
+    echo 32,4,4096,14336,8,2048,2,1,1,8,1,
+    echo 32,32,4096,14336,8,2048,2,1,1,8,1,llama
+} >"$dir/k.csv"
+plan --csv "$dir/k.csv" >"$dir/out" 2>&1
+matter() {
+    awk -F, 'NR > 1 { s[NR - 1] = $NF }
+        END { exit !(NR == 7 && s[1] > 0 && s[1] == s[2] && s[3] > 1.01 * s[1] && s[5] < s[4] && s[4] < 0.99 * s[6]) }' "$dir/out"
+}
+check "kv_heads and ffn matter, and empty ones are the usual" matter
+"$BUILD/trine-plan" --hardware a100-selene --ranks 2 --family llama --num-layers 8 --hidden-size 4096 --num-attention-heads 32 --num-query-groups 8 \
+    --ffn-hidden-size 14336 --untied --seq-length 2048 --vocab-size 50257 --tp 2 --pp 1 --global-batch-size 8 --micro-batch-size 1 --fp16 \
+    --recompute-granularity none >"$dir/search" 2>&1
+of_llama() {
+    awk -v rows="$(awk -F, 'NR == 5 { print $NF }' "$dir/out")" '
+        $2 > 0 && $3 == "s" && !/sequence-parallel/ { d = $2 / rows - 1; n = d < 1e-3 && d > -1e-3 } END { exit !n }' "$dir/search"
+}
+check "a row with fewer key/value heads is a Llama" of_llama
+
+# ---- Empty fields
+
+sizes="--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 --vocab-size 50257"
+columns=heads,hidden,layers,seq,tp,pp,v,dp,gpus,batch,mbs,schedule,recompute,sp,zero
+# filled: each row of the answer, given as it is, has the same step, and none of its fields is empty
+# shellcheck disable=SC2120,SC2119  # check passes arguments
+filled() {
+    sed 's/,[^,]*$//' "$dir/out" >"$dir/full.csv"
+    plan "$@" --csv "$dir/full.csv" >"$dir/again" 2>&1
+    ! grep -q ',,' "$dir/out" && [ "$(wc -l <"$dir/out")" -gt 1 ] && cmp "$dir/out" "$dir/again"
+}
+{
+    echo $columns
+    echo 8,1024,8,512,,,,,2,64,,,,,
+    echo 8,1024,8,512,,2,,2,8,64,1,,none,0,1
+} >"$dir/e.csv"
+plan --csv "$dir/e.csv" >"$dir/out" 2>"$dir/err"
+cp "$dir/out" "$dir/found"
+check "empty fields of a layout are filled in, and the row then has the same step" filled
+# as the search has them: the options of its first layout, and its step
+# shellcheck disable=SC2086  # words are meant to be split
+"$BUILD/trine-plan" --hardware a100-selene --ranks 2 $sizes --fp16 --global-batch-size 64 >"$dir/search" 2>&1
+as_searched() {
+    awk -F, 'NR == 2 {
+        printf "--dp %d --tp %d --pp %d", $8, $5, $6
+        if ($6 > 1) printf " --schedule %s", $12
+        if ($7 > 1) printf " --num-virtual-stages-per-pipeline-rank %d", $7
+        printf " --zero %d --micro-batch-size %d", $15, $11
+        if ($13 != "none") printf " --recompute-granularity %s", $13
+        if ($14) printf " --sequence-parallel"
+        print ""; print $NF }' "$dir/found" >"$dir/row"
+    cat "$dir/row" "$dir/search"
+    [ "$(head -n 1 "$dir/row")" = "$(awk '$1 == 1 && $3 == "s" { sub(/.*GiB */, ""); print }' "$dir/search")" ] &&
+        awk -v step="$(tail -n 1 "$dir/row")" '$1 == 1 && $3 == "s" { d = $2 / step - 1; n++ } END { exit !(n && d < 1e-3 && d > -1e-3) }' "$dir/search"
+}
+check "they are those of the search" as_searched
+kept() { awk -F, 'NR == 3 { n = $5 == 2 && $6 == 2 && $8 == 2 && $11 == 1 && $13 == "none" && $14 == 0 && $15 == 1 } END { exit !n }' "$dir/found"; }
+check "what a row says is kept, dp among it" kept
+{
+    echo heads,hidden,layers,seq,tp,pp,v,dp,gpus,batch,mbs,schedule,recompute,sp,zero
+    echo 8,1024,12,512,2,,,,8,64,2,,full,0,0
+} >"$dir/e.csv"
+plan --implementation megatron-2021 --csv "$dir/e.csv" >"$dir/out" 2>"$dir/err"
+check "the chunks of Megatron's implementations have equally many layers there, too" filled --implementation megatron-2021
+printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs,recompute,sp,zero 8,1024,8,512,2,1,4,64,2,,, >"$dir/e.csv"
+plan --recompute full --zero 2 --sequence-parallel --csv "$dir/e.csv" >"$dir/out" 2>"$dir/err"
+check "an option says what empty fields have" grep -q '^8,1024,8,512,2,1,4,64,2,full,1,2,[0-9.e-]*$' "$dir/out"
+printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs 48,6144,40,2048,1,1,1,64, >"$dir/e.csv"
+plan --csv "$dir/e.csv" >"$dir/out" 2>"$dir/err"
+# shellcheck disable=SC2119
+unfit() { grep -q 'line 2: none of [0-9]* valid layouts of 1 ranks has room in 74.5 GiB; the fastest without regard' "$dir/err" && filled; }
+check "where none fits the row says so, and has the fastest" unfit
+
+# ---- Parts
+
 # The last columns of `--where` are the parts; the sum of seven is the step.
 add_up() {
     awk -F, 'NR == 1 { last = $NF; next } { sum = 0; for (n = 0; n < 7; n++) sum += $(NF - n); step = $(NF - 7)
@@ -64,6 +145,13 @@ for by in trine megatron-2021 megatron-2022 megatron-deepspeed; do
     plan --implementation $by --where --csv "$dir/w.csv" >"$dir/where" 2>&1
     check "$by: compute, memory, tp, dp, messages, waiting and update add up to the step" add_up "$dir/where"
 done
+
+plan --range --csv "$dir/w.csv" >"$dir/out" 2>"$dir/err"
+ranged() {
+    grep -q '^a100-selene: 8 measured steps, ' "$dir/err" && awk -F, 'NR == 1 { last = $NF } NR > 1 { a = $(NF - 2) / $(NF - 1) - 1.0461; b = $(NF - 2) / $NF - (1 - 0.0461)
+        if (a < -1e-4 || a > 1e-4 || b < -1e-4 || b > 1e-4) bad = 1 } END { exit bad || NR != 4 || last != "most_seconds" }' "$dir/out"
+}
+check "--range: between which seconds a step may take, by the file's worst error" ranged
 
 # smaller PART: without a part a step of eight stages, of many micro-batches, is shorter
 printf 'heads,hidden,layers,seq,vocab,tp,pp,dp,batch,mbs,recompute\n32,4096,16,2048,51200,2,8,4,256,1,full\n' >"$dir/p.csv"
@@ -89,8 +177,16 @@ row 8,512,8,128,1,1,1,2,8,1,3
 refused "ranks that are not the product of the layout" "line 2: gpus is 3, but tp 1 x pp 1 x dp 2 is 2" --csv "$dir/r.csv"
 row 8,512,8,128,1,1x,1,2,8,1,2
 refused "a field that is no number" 'line 2: pp is "1x" (valid: 1 to 256)' --csv "$dir/r.csv"
-row 8,512,8,128,,1,1,2,8,1,2
-refused "an empty field" 'line 2: "tp" is empty' --csv "$dir/r.csv"
+row 8,,8,128,1,1,1,2,8,1,2
+refused "an empty size of the model" 'line 2: "hidden" is empty' --csv "$dir/r.csv"
+row 8,512,8,128,,1,1,2,8,1,
+refused "an empty tp without the number of ranks" 'line 2: gpus is empty and tp is empty: the number of ranks does not follow' --csv "$dir/r.csv"
+row 8,512,8,128,1,1,1,,8,1,
+refused "the same of dp" 'line 2: gpus is empty and dp is empty' --csv "$dir/r.csv"
+row 8,512,8,128,,2,1,,8,1,3
+refused "ranks that the layout does not divide" 'line 2: 3 ranks cannot be divided by tp 1 x pp 2' --csv "$dir/r.csv"
+printf 'heads,hidden,layers,seq,tp,pp,dp,batch,mbs,family\n8,512,8,128,1,1,1,8,1,lama\n' >"$dir/r.csv"
+refused "a family that there is not" 'line 2: unknown model family "lama" (known: gpt2, ' --csv "$dir/r.csv"
 row 8,512,8,128,1,1,1,2,8,1
 refused "a row with a field too few" "line 2: 10 fields; the header has 11" --csv "$dir/r.csv"
 row 8,512,8,128,3,1,1,2,8,1,6

@@ -94,6 +94,7 @@ static void a_reduction_runs_beside_passes(void **state) {
             fmax(each[n], 2); /* the second begins when its pass and the first have ended */
         NEAR(step_of(&s, (pp_durations){0}, t), passes - 2 + begun + each[n], 1e-9);
         NEAR(step_of(&s, (pp_durations){.late = true}, t), passes + 2 * each[n], 1e-9);
+        NEAR(step_of(&s, (pp_durations){.occupies = true}, t), passes + 2 * each[n], 1e-9);
     }
 }
 

@@ -106,7 +106,7 @@ start --dp 2 --tp 2
 victim=$(pid_of 2)
 kill -KILL "$victim"
 finish
-[ -n "$victim" ] && ended && messages 0 && killed && steps 3 1000000000
+[ -n "$victim" ] && ended && silent && killed && steps 3 1000000000
 result $? "a killed rank aborts the job; the launcher reports it"
 
 start --tp 2 --pp 2 --timeout 3

@@ -141,6 +141,83 @@ static void a_run_goes_on_behind_a_gap(void **state) {
     trine_trainer_destroy(&t);
 }
 
+/* The "run" of line 1, 2, ... of the file; NULL: it has none. Owned by the caller. */
+static cJSON *run_of(const char *file, int number) {
+    char line[2000];
+    FILE *in = fopen(file, "r");
+    assert_non_null(in);
+    for (int n = 0; n < number; n++) assert_non_null(fgets(line, sizeof line, in));
+    fclose(in);
+    cJSON *o = json_parse(line);
+    cJSON *run = cJSON_DetachItemFromObjectCaseSensitive(o, "run");
+    cJSON_Delete(o);
+    return run;
+}
+
+static bool has_option(const cJSON *run, const char *text) {
+    for (const cJSON *item = json_member(run, "options")->child; item; item = item->next)
+        if (!strcmp(json_text(item), text)) return true;
+    return false;
+}
+
+static trine_trainer *resume(const trine_checkpoint *c, int threads, int buffers) {
+    trine_config config = training_config();
+    config.model.num_layers = 1;
+    config.data.val_data_path = config.data.data_path;
+    config.parallel.threads = threads;
+    config.parallel.gather_buffers = buffers;
+    trine_trainer *t;
+    OK(trine_trainer_create(&t, harness_world, &config));
+    OK(trine_trainer_load(t, c, NULL, NULL));
+    return t;
+}
+
+/* Whether a run that goes on from step 3 says how it was started. */
+static bool tells_again(const trine_checkpoint *c, int threads, int buffers) {
+    trine_trainer *t = resume(c, threads, buffers);
+    trine_log *log = open_log(t, path);
+    steps(t, log, 1);
+    assert_string_equal(lines_of(path), "2 3 4 ");
+    cJSON *run = run_of(path, 3);
+    cJSON_Delete(run);
+    trine_log_destroy(&log);
+    trine_trainer_destroy(&t);
+    return run != NULL;
+}
+
+/* On the first line that can be written, not on others, and without what is this rank's own; and where it goes on, if
+ * something else has changed. */
+static void a_line_says_how_the_run_was_started(void **state) {
+    (void)state;
+    char saves[64];
+    uint64_t ranks = 0, nodes = 0;
+    snprintf(saves, sizeof saves, "%s/run", base);
+    trine_checkpoint c = {.save = saves, .load = "auto"};
+    trine_trainer *t = create();
+    trine_log *log = open_log(t, path);
+    limit(20);
+    steps(t, log, 1);
+    limit(RLIM_INFINITY);
+    steps(t, log, 2);
+    OK(trine_trainer_save(t, &c, NULL));
+    assert_string_equal(lines_of(path), "2 3 ");
+    cJSON *run = run_of(path, 1);
+    assert_non_null(run);
+    assert_null(run_of(path, 2));
+    assert_true(json_integer(json_member(run, "ranks"), &ranks) && ranks == 1);
+    assert_true(json_integer(json_member(run, "nodes"), &nodes) && nodes == 1);
+    assert_true(has_option(run, "num-layers=1"));
+    for (const cJSON *item = json_member(run, "options")->child; item; item = item->next) {
+        assert_null(strstr(json_text(item), "data-path"));
+        assert_null(strstr(json_text(item), "timeout"));
+    }
+    cJSON_Delete(run);
+    trine_log_destroy(&log);
+    trine_trainer_destroy(&t);
+    assert_false(tells_again(&c, 1, 2));
+    assert_true(tells_again(&c, 1, 3));
+}
+
 /* The state that the resumed run needs from its last step. */
 static void validations_are_found(void **state) {
     (void)state;
@@ -263,9 +340,13 @@ static void a_profile_that_does_not_fit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        CASE(a_gap_and_whole_lines),         CASE(a_run_goes_on_behind_a_gap),
-        CASE(validations_are_found),         CASE(a_pipe_whose_reader_goes),
-        CASE(log_and_profile_are_two_files), CASE(a_profile_that_does_not_fit),
+        CASE(a_gap_and_whole_lines),
+        CASE(a_run_goes_on_behind_a_gap),
+        CASE(validations_are_found),
+        CASE(a_pipe_whose_reader_goes),
+        CASE(log_and_profile_are_two_files),
+        CASE(a_profile_that_does_not_fit),
+        CASE(a_line_says_how_the_run_was_started),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -57,6 +57,16 @@ job 4 --data-path "$data" $mixed --train-iters 0
     [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
 result $? "--dry-run and the banner of the run show the same memory table"
 
+# Attention has scratch memory for each thread.
+long="--seq-length 256 --hidden-size 256 --train-iters 0"
+# shellcheck disable=SC2086
+look --dry-run $long --threads 3
+cp "$dir/out" "$dir/dry"
+# shellcheck disable=SC2086
+job 0 --data-path "$data" $long --threads 3
+[ "$status" -eq 0 ] && [ "$(memory "$dir/dry" | wc -l)" -gt 5 ] && [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
+result $? "also with several threads a rank"
+
 # shellcheck disable=SC2086
 job 4 --data-path "$data" $mixed --profile-json "$dir/profile.json"
 [ "$status" -eq 0 ] && messages 0 && prints 1 "profile  steps 3-3" &&
@@ -91,11 +101,12 @@ look --dry-run --dp 70000 --tp 70000 --pp 2
 [ "$status" -eq 1 ] && messages 1 && says 1 "dp 70000 --tp 70000 --pp 2: too many ranks: 9800000000 (at most 2147483647)"
 result $? "--dry-run refuses a number of ranks beyond the limit"
 
-# The bar is drawn where the program's parent writes to a terminal. At the first validation no step's time is known.
+# At the first validation no step's time is known. (The bar: tests/train/terminal.t.)
 # shellcheck disable=SC2086
-run script -qec "$(echo "$TRAIN" $SMALL) --data-path $data --val-data-path $data --eval-iters 1; exit \$?" /dev/null </dev/null
-tr '\r' '\n' <"$dir/out" | grep '^\[[#.]*\] ' >"$dir/bars"
-[ "$status" -eq 0 ] && [ "$(grep -c '\] *0%$' "$dir/bars")" -eq 1 ] && grep -q '\] *66%  [1-9][0-9.]* [mu]*s left$' "$dir/bars"
+run env LC_ALL=C script -qec "$(echo "$TRAIN" $SMALL) --data-path $data --val-data-path $data --eval-iters 1" /dev/null </dev/null
+tr '\r' '\n' <"$dir/out" | sed 's/.\[K$//' | grep '^step [0-9]/3 \[[#.]*\] ' >"$dir/bars"
+[ "$status" -eq 0 ] && [ "$(grep -c '^step 0/3 .*\] *0%$' "$dir/bars")" -eq 1 ] &&
+    grep -q '^step 2/3 .*\] *66%  [1-9][0-9.]* [mu]*s left' "$dir/bars"
 result $? "the progress bar says what is left as soon as a step's time is known"
 
 printf '\377\377\377\177' | dd of="$data" bs=1 seek=12 conv=notrunc status=none

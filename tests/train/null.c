@@ -122,6 +122,10 @@ static void configurations(void **state) {
     REFUSE(trine_parse, run, 1, argv, &config, NULL);
     REFUSE(trine_run_agree, world, NULL, &run);
     REFUSE(trine_run_agree, run, harness_world, NULL);
+    run = (trine_run){.plan = NULL};
+    REFUSE(trine_plan, config, harness_world, NULL, &run);
+    REFUSE(trine_plan, run, harness_world, &config, NULL);
+    ALLOW(trine_plan, world, trine_plan(NULL, &config, &run) == TRINE_OK);
     REFUSE(trine_usage, program, NULL, stdout);
     REFUSE(trine_usage, out, "program", NULL);
     REFUSE(trine_dry_run, config, NULL, 1, stdout);
@@ -157,8 +161,16 @@ static void trainers(void **state) {
     ALLOW(trine_trainer_profile_start, path, true); /* tests/train/profile.c */
     REFUSE(trine_trainer_profile, trainer, NULL, stdout);
     REFUSE(trine_trainer_profile, out, ANY, NULL);
+    REFUSE(trine_trainer_progress, trainer, NULL, stdout, TRINE_PROGRESS_AUTO);
+    REFUSE(trine_trainer_progress, out, ANY, NULL, TRINE_PROGRESS_AUTO);
+    REFUSE(trine_trainer_tensorboard, trainer, NULL, "folder");
+    REFUSE(trine_trainer_tensorboard, folder, ANY, NULL);
+    REFUSE(trine_trainer_trace, trainer, NULL, NULL, 0);
+    ALLOW(trine_trainer_trace, text, true); /* tests/trace/trace.t */
     ALLOW(trine_trainer_config, trainer, trine_trainer_config(NULL) == NULL);
     ALLOW(trine_trainer_mesh, trainer, trine_trainer_mesh(NULL) == NULL);
+    REFUSE(trine_trainer_plan, trainer, NULL, ANY);
+    REFUSE(trine_trainer_plan, run, ANY, NULL);
     REFUSE(trine_trainer_banner, trainer, NULL, stdout);
     REFUSE(trine_trainer_banner, out, ANY, NULL);
     REFUSE(trine_checkpoint_model, c, NULL, ANY);

@@ -364,13 +364,15 @@ static const char *const others[] = {
     /* the same bits */
     "num-virtual-stages-per-pipeline-rank", "split-backward", "gather-buffers", "reduce-buffers",
     "keep-recomputed", "ranks-per-node", "transport", "ordered-reductions", "stage-messages",
-    "cuda-library", "threads", "timeout", "io-timeout", "audit", "serial", "one-queue",
+    "cuda-library", "plan", "hardware", "threads", "timeout", "io-timeout", "audit", "serial",
+    "one-queue",
     /* data: compared by fingerprints and hashes (trainer, ckpt/tokenizer.t) */
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
-    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "peak-tflops", "profile",
-    "profile-json", "dry-run", "explain", "layouts", "ranks", "export-schedule", "help"};
+    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "tensorboard", "progress", "peak-tflops",
+    "profile", "profile-json", "trace", "trace-steps", "no-ring", "dry-run", "explain", "layouts", "ranks",
+    "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
     for (const option *row = NULL; (row = config_saved_after(row));)

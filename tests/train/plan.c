@@ -194,13 +194,13 @@ static void check_shape(const char *preset, double parameters, int pp, int dp, c
     }
     static const char *const kinds[] = {"parameters",  "gradients", "master weights", "optimizer",
                                         "activations", "messages",  "workspace",      "batches",
-                                        "padding",     "transport"};
+                                        "padding",     "transport", "trace"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         total += sum_of_row(text, kinds[i], parts);
     if (zero == TRINE_ZERO_3)
         total +=
             sum_of_row(text, "gather buffers", parts) + sum_of_row(text, "reduce buffers", parts);
-    expect_sum("total", total, sum_of_row(text, "total", parts), 13 * pp);
+    expect_sum("total", total, sum_of_row(text, "total", parts), 14 * pp);
     print_message("# %s on %d ranks, ZeRO-%d: %.1f TB in all\n", preset, TP * dp * pp, (int)zero,
                   TP * dp * sum_of_row(text, "total", parts) / 1e12);
     free(text);

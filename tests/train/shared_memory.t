@@ -67,7 +67,7 @@ for layout in "--tp 4" "--dp 4" "--pp 4 --num-layers 4 --global-batch-size 4"; d
     victim=$(pid_of 2)
     kill -KILL "$victim"
     finish
-    [ -n "$victim" ] && ended && messages 0 && killed && clean
+    [ -n "$victim" ] && ended && silent && killed && clean
     result $? "a killed rank aborts the job and leaves nothing: $layout"
 
     # shellcheck disable=SC2086

@@ -116,6 +116,7 @@ static void check_row(const char *text, const char *name, int stage, int64_t byt
 /* The rows of a rank's stage, from the memory that the rank has. */
 typedef enum {
     ROW_TRANSPORT,
+    ROW_TRACE,
     ROW_TOTAL,
     ROW_WINDOWS,
     ROW_STAGING,
@@ -128,23 +129,26 @@ static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
     size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
     size_t shared = staged_by_host(t) ? t->memory.shared_used : 0;
     size_t staging = t->memory.on_device && staged_by_host(t) ? shared + exchanged : 0;
-    size_t buffers = t->memory.host.capacity;
-    size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport);
+    size_t buffers = t->memory.host.capacity, trace = t->trace->ring_bytes;
+    size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport + trace);
     own[ROW_TRANSPORT] = (int64_t)transport;
+    own[ROW_TRACE] = (int64_t)trace;
     own[ROW_TOTAL] = (int64_t)total;
     own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
     own[ROW_STAGING] = (int64_t)staging;
     own[ROW_BUFFERS] = (int64_t)buffers;
-    own[ROW_HOST] = (int64_t)(staging + buffers + transport);
+    own[ROW_HOST] = (int64_t)(staging + buffers + transport + trace);
 }
 
 /* Every stage's column against the memory of its first rank. */
 static void check_report(trine_trainer *t) {
     static const char *const on_cpu[ROWS] = {
-        "         transport        ", "         total            ", "         of which in windows"};
+        "         transport        ", "         trace            ", "         total            ",
+        "         of which in windows"};
     static const char *const on_gpu[ROWS] = {
-        "         host: transport  ", "         total on the GPU ", "         of which in windows",
-        "         host: staging    ", "         host: buffers    ", "         total on the host"};
+        "         host: transport  ",   "         host: trace      ", "         total on the GPU ",
+        "         of which in windows", "         host: staging    ", "         host: buffers    ",
+        "         total on the host"};
     trine_layout l = t->config.parallel.layout;
     trine_comm *world = trine_mesh_group(t->mesh, TRINE_WORLD);
     int64_t own[ROWS], all[8][ROWS];
@@ -299,9 +303,10 @@ static void check(const trine_config *c) {
     check_tallies(t, &before, &f);
     check_plan(t, &f);
     check_passes(t, &f);
-    /* The largest rank's plan, and the memory of the communicators in addition. */
+    /* The largest rank's plan, and the memory of the communicators and the recorder in addition. */
     int64_t largest = (int64_t)formula_memory(&r).total;
     largest += (int64_t)mesh_transport_bytes(t->mesh);
+    largest += (int64_t)t->trace->ring_bytes;
     OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &largest, &largest, 1, TRINE_I64,
                         TRINE_MAX));
     assert_int_equal(m.peak_bytes, (uint64_t)largest);

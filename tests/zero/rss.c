@@ -105,7 +105,8 @@ static void train(const trine_config *c, size_t *plan) {
     /* The first step writes to all memory. */
     for (int i = 0; i < (getenv("TRINE_FULL") ? 2 : 1); i++) OK(trine_trainer_step(t, &m));
     sample();
-    *plan = t->memory.used + mesh_transport_bytes(t->mesh);
+    *plan = t->memory.used + mesh_transport_bytes(t->mesh) +
+            resolve_trace_bytes(&t->config, &t->stages[0]);
     assert_int_equal(m.peak_bytes, *plan); /* both ranks have the same memory */
     assert_true(mesh_shares(t->mesh) == (ranks() > 1));
     trine_trainer_destroy(&t);

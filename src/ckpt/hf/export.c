@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/ending.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
@@ -107,13 +108,15 @@ trine_status hf_config_save(const trine_model *model, trine_dtype type, const hf
     return status;
 }
 
+/* all: bytes of the file. */
 static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, const char *path,
-                                char *buffer) {
+                                char *buffer, uint64_t all) {
     uint64_t bytes = to->end - to->begin;
     for (uint64_t i = 0; i < bytes; i += CHUNK_BYTES) {
         size_t n = bytes - i < CHUNK_BYTES ? (size_t)(bytes - i) : CHUNK_BYTES;
         TRY(st_read(x->file, buffer, n, x->begin + i));
         TRY(file_write(fd, path, buffer, n, to->begin + i));
+        progress_bytes("exporting", to->begin + i + n, all);
     }
     return TRINE_OK;
 }
@@ -125,7 +128,7 @@ static trine_status write_data(const job *j, const st_header *h, int fd, const c
     for (size_t i = 0; status == TRINE_OK && i < j->count; i++) {
         const st_entry *e = st_find(h, j->tensors[i].entry.name);
         ASSERT(e);
-        status = copy_tensor(&j->tensors[i], e, fd, path, buffer);
+        status = copy_tensor(&j->tensors[i], e, fd, path, buffer, h->bytes);
     }
     free(buffer);
     return status;

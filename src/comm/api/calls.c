@@ -92,6 +92,26 @@ static bool is_audited(const trine_comm *comm) {
     return comm->world->audit || comm->world->audit_wanted;
 }
 
+static bool is_observed(const trine_comm *comm, const comm_call *call) {
+    return comm->world->observer && comm->size > 1 &&
+           (call->count || call->kind == TRINE_TALLY_BARRIER);
+}
+
+/* Tells that a call begins; `outcome` tells that it ends. */
+static void tell_begin(const trine_comm *comm, const comm_call *call, uint64_t number, bool waits) {
+    const comm_observer *o = comm->world->observer;
+    if (!is_observed(comm, call)) return;
+    const comm_called called = {.group = comm->group,
+                                .kind = call->kind,
+                                .bytes = call->count * trine_dtype_bytes(call->type),
+                                .peer = call->peer < 0 ? -1 : comm->members[call->peer],
+                                .number = number,
+                                .part = waits          ? COMM_CALL_WAIT
+                                        : call->starts ? COMM_CALL_START
+                                                       : COMM_CALL_WHOLE};
+    o->begins(o->context, &called);
+}
+
 /* A call of a group that only counts (api/count.h). */
 static trine_status count_call(const trine_comm *comm, const comm_call *call) {
     bool known = call->kind == TRINE_TALLY_ALL_REDUCE || call->kind == TRINE_TALLY_ALL_GATHER ||
@@ -111,6 +131,7 @@ static trine_status enter(trine_comm *comm, const comm_call *call) {
         TRY(match_enter(comm, call));
     }
     tally_count(comm, call);
+    if (!is_message(call->kind)) tell_begin(comm, call, comm->calls, false);
     return TRINE_OK;
 }
 
@@ -135,6 +156,8 @@ static trine_status begin_reduction(trine_comm *comm, const comm_call *call, con
 /* What a call returns. In a group whose ranks make different calls no request may stay in a list: their
  * memory is the caller's. */
 static trine_status outcome(trine_comm *comm, trine_status status) {
+    const comm_observer *o = comm->counts ? NULL : comm->world->observer;
+    if (o) o->ends(o->context);
     if (status == TRINE_OK || match_usable(comm) == TRINE_OK) return status;
     started_abandon(comm);
     shm_abandon(comm);
@@ -238,6 +261,10 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     return (trine_status)(fault & 0xff);
 }
 
+trine_status comm_world_broadcast(trine_world *world, void *data, size_t bytes) {
+    return trine_broadcast(world->comm, data, bytes, TRINE_U8, 0);
+}
+
 /* ---- Messages and requests ------------------------------------------------------------------- */
 
 static void request_begin(comm_request *request, trine_comm *comm, const comm_call *call) {
@@ -254,6 +281,7 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
     if (!is_message(call->kind)) return;
     size_t to = call->kind == TRINE_TALLY_SEND ? 0 : (size_t)comm->size;
     request->chain = comm->messages[to + (size_t)call->peer]++;
+    tell_begin(comm, call, request->chain, false);
     /* In shared memory the receiver sees count and type of each message. */
     if (call->kind == TRINE_TALLY_SEND && !comm->shm) match_sent(comm, request);
 }
@@ -266,8 +294,8 @@ static trine_status request_started(comm_request *request, trine_status status) 
 
 static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                                  trine_dtype type, comm_request *request, bool waits) {
-    const comm_call *call =
-        CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type, .peer = NO_PEER);
+    const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type,
+                                 .peer = NO_PEER, .starts = true);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
     request->waits = waits;
@@ -296,7 +324,7 @@ trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size
 trine_status comm_all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count,
                                    trine_dtype type, trine_reduction op, comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
-                                 .op = op, .peer = NO_PEER);
+                                 .op = op, .peer = NO_PEER, .starts = true);
     TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
@@ -307,7 +335,7 @@ trine_status comm_reduce_scatter_start(trine_comm *comm, void *dst, const void *
                                        trine_dtype type, trine_reduction op,
                                        comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
-                                 .op = op, .peer = NO_PEER);
+                                 .op = op, .peer = NO_PEER, .starts = true);
     TRY(begin_reduction(comm, call, dst, true, src));
     request_begin(request, comm, call);
     return request_started(
@@ -321,7 +349,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
 trine_status comm_reduce_scatter_onto_start(trine_comm *comm, void *dst, const void *src,
                                             size_t count, trine_dtype type, comm_request *request) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
-                                 .op = COMM_SUM_ONTO, .peer = NO_PEER);
+                                 .op = COMM_SUM_ONTO, .peer = NO_PEER, .starts = true);
     TRY(begin(comm, call, dst, true, src, true));
     ASSERT(!overlap(dst, part_bytes(comm, count, type), src, count * trine_dtype_bytes(type)));
     request_begin(request, comm, call);
@@ -344,7 +372,7 @@ trine_status comm_progress(trine_world *world) {
 trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                              int peer, comm_request *request) {
     const comm_call *call =
-        CALL(.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = peer);
+        CALL(.kind = TRINE_TALLY_SEND, .count = count, .type = type, .peer = peer, .starts = true);
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
@@ -355,7 +383,7 @@ trine_status comm_send_start(trine_comm *comm, const void *buf, size_t count, tr
 trine_status comm_recv_start(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer,
                              comm_request *request) {
     const comm_call *call =
-        CALL(.kind = TRINE_TALLY_RECV, .count = count, .type = type, .peer = peer);
+        CALL(.kind = TRINE_TALLY_RECV, .count = count, .type = type, .peer = peer, .starts = true);
     if (comm->size == 1) return TRINE_OK;
     TRY(begin(comm, call, buf, true, NULL, false));
     request_begin(request, comm, call);
@@ -368,10 +396,10 @@ trine_status comm_wait(comm_request *request) {
     trine_comm *comm = request->comm;
     request->active = false;
     TRY(outcome(comm, match_usable(comm)));
-    watchdog_note_number(comm,
-                         CALL(.kind = request->kind, .count = request->count, .type = request->type,
-                              .peer = request->peer),
-                         request->call);
+    const comm_call *call = CALL(.kind = request->kind, .count = request->count,
+                                 .type = request->type, .peer = request->peer);
+    watchdog_note_number(comm, call, request->call);
+    tell_begin(comm, call, is_message(call->kind) ? request->chain : request->call, true);
     if (request->kind == TRINE_TALLY_RECV)
         return outcome(comm, comm->transport->wait_received(
                                  comm, request, request->count * trine_dtype_bytes(request->type)));

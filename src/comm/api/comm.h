@@ -244,6 +244,10 @@ const char *tally_kind_text(trine_tally_kind kind);
 int mesh_node_count(const trine_mesh *mesh);
 int mesh_node_index(const trine_mesh *mesh, int rank);
 
+/* data (bytes) on every rank = that of world rank 0, before there is a mesh. Errors: those of trine_broadcast.
+ * Collective over: world. */
+trine_status comm_world_broadcast(trine_world *world, void *data, size_t bytes);
+
 /* The host names of all ranks, for the banner: (world size) strings, owned by the world. */
 const char *const *comm_host_names(const trine_world *world);
 

@@ -15,6 +15,7 @@ typedef struct {
     trine_dtype type;
     trine_reduction op; /* reductions only */
     int peer;           /* root or peer in the group, or NO_PEER */
+    bool starts;        /* a wait for it follows */
 } comm_call;
 
 /* Two calls of a group, at the same place in its order, that differ. */

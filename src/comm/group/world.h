@@ -3,6 +3,7 @@
 #define TRINE_COMM_GROUP_WORLD_H
 
 #include "comm/api/comm.h"
+#include "comm/api/observe.h"
 
 #define HOST_BYTES   64
 #define COMM_NOWHERE (-1)
@@ -54,6 +55,7 @@ struct trine_world {
     bool leaves;    /* in trine_world_destroy: nothing is sent any more */
     void (*look)(void *context); /* mesh/gpu.c's, called from every wait; NULL: nothing to check */
     void *look_context;
+    const comm_observer *observer; /* comm_observe; NULL: none */
     char no_nccl[NO_NCCL]; /* mesh/gpu.c's: why groups run without NCCL; "": they use it */
 };
 

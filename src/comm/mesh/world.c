@@ -206,6 +206,7 @@ _Noreturn void trine_abort(trine_world *world) {
     /* If trine_world_create failed there is no world, but MPI may have a job to abort. */
     if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
+    if (world) watch_say_last("error");
     world_end();
 }
 
@@ -259,6 +260,10 @@ void comm_program_end(trine_world *world) {
 
 bool comm_may_say(int word) {
     return board_may_say(word);
+}
+
+void comm_hush(void) {
+    board_hush();
 }
 
 bool comm_leaving(void) {

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -33,6 +34,7 @@ typedef struct {
     _Atomic int32_t reporter;  /* pid of the reporting process; 0: none */
     _Atomic uint64_t answered; /* the last alarm that was answered */
     _Atomic uint32_t said;     /* a bit for each word (board_may_say) */
+    _Atomic int64_t wrote;     /* seconds of the day's clock at the last board_claim_file */
 } board_header;
 
 typedef struct {
@@ -63,6 +65,8 @@ static struct {
     char *page;
     board_header *header;
     slot *own;
+    void *kept;    /* board_keep's; NULL: none */
+    int neighbour; /* the slot of board_neighbour_gone; -1: not known yet */
 } board;
 
 static board_header own_header;
@@ -290,6 +294,7 @@ static bool attach(int fd, int rank) {
 }
 
 static void detach(void) {
+    if (board.kept) board_keep_free(board.kept);
     if (board.map) munmap(board.map, PAGE);
     if (board.page) munmap(board.page, PAGE);
     if (board.fd >= 0) close(board.fd);
@@ -331,6 +336,7 @@ void board_join(void) {
     leaving = false;
     board.start = ask_launcher();
     board.fd = -1;
+    board.neighbour = -1;
     if (!join_shared()) {
         memset(&own_header, 0, sizeof own_header);
         memset(&own_slot, 0, sizeof own_slot);
@@ -475,4 +481,78 @@ void board_hush(void) {
 
 bool board_claim_answer(uint64_t alarm) {
     return atomic_exchange(&board.header->answered, alarm) != alarm;
+}
+
+/* ---- Memory that outlives its process ---------------------------------------------------------- */
+
+/* Where the memory of the rank in slot 0 lies, and the bytes from one rank's to the next; the file has pages only where
+ * somebody has taken them. */
+#define KEPT      ((off_t)1 << 40)
+#define KEPT_MOST ((off_t)1 << 30)
+
+static off_t kept_at(int index) {
+    return KEPT + index * KEPT_MOST;
+}
+
+void *board_keep(size_t bytes) {
+    off_t at = kept_at(board.start.rank);
+    if (!board.path[0] || board.kept || !bytes || bytes > (size_t)KEPT_MOST) return NULL;
+    if (fallocate(board.fd, 0, at, (off_t)bytes) != 0) return NULL;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, board.fd, at);
+    if (p == MAP_FAILED) return NULL;
+    memset(p, 0, bytes); /* a process may have had the slot before */
+    board.kept = p;
+    board_write()->kept = bytes;
+    board_written();
+    return p;
+}
+
+bool board_keep_free(void *p) {
+    if (!p || p != board.kept) return false;
+    size_t bytes = board.own->at.kept;
+    board_write()->kept = 0;
+    board_written();
+    munmap(p, bytes);
+    (void)fallocate(board.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kept_at(board.start.rank),
+                    (off_t)bytes);
+    board.kept = NULL;
+    return true;
+}
+
+static bool is_gone(const rank_place *p) {
+    char letter;
+    return look_up(p, &letter) && (letter == 'X' || letter == 'Z');
+}
+
+void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone, const void *p,
+                                  size_t bytes),
+                     void *context) {
+    for (int i = 0; board.path[0] && i < board.start.size; i++) {
+        slot s;
+        if (!read_place(i, &s) || !s.at.kept || s.at.kept > (uint64_t)KEPT_MOST) continue;
+        size_t bytes = (size_t)s.at.kept;
+        void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, board.fd, kept_at(i));
+        if (p == MAP_FAILED) continue;
+        each(context, &s.at, is_gone(&s.at), p, bytes);
+        munmap(p, bytes);
+    }
+}
+
+bool board_neighbour_gone(rank_place *at) {
+    slot s;
+    int size = board.start.size, own = board.start.rank;
+    if (!board.path[0]) return false;
+    for (int n = 1; board.neighbour < 0 && n < size; n++)
+        if (read_place((own + n) % size, &s)) board.neighbour = (own + n) % size;
+    if (board.neighbour < 0) board.neighbour = own;
+    if (board.neighbour == own || !read_place(board.neighbour, &s) || !is_gone(&s.at)) return false;
+    *at = s.at;
+    return true;
+}
+
+bool board_claim_file(void) {
+    int64_t now = (int64_t)time(NULL);
+    if (!board.header) return true;
+    int64_t last = atomic_load(&board.header->wrote);
+    return now - last >= 2 && atomic_compare_exchange_strong(&board.header->wrote, &last, now);
 }

@@ -46,6 +46,8 @@ typedef struct {
 
     char file[PLACE_FILE]; /* the file-system call that this rank waits for, "fsync of run/..."; "": none */
     double file_waited;    /* seconds in that call */
+
+    uint64_t kept; /* bytes of board_keep; 0: none */
 } rank_place;
 
 /* The status of a rank, from two looks at its slot. */
@@ -120,5 +122,21 @@ bool board_may_say(int word);
 void board_hush(void);
 /* Whether this rank is the first of its board to answer the alarm of this number (not 0). */
 bool board_claim_answer(uint64_t alarm);
+
+/* ---- Memory that outlives its process (api/observe.h) ------------------------------------------ */
+
+/* `bytes` zeroed bytes in the board's file, behind the slots; NULL: this board is private, /dev/shm has no room, or
+ * this process has some already. Not collective. */
+void *board_keep(size_t bytes);
+/* False if p is not from board_keep. */
+bool board_keep_free(void *p);
+/* Calls `each` for those of all ranks, with their places; `gone`: the process has ended. From any thread. */
+void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone, const void *p, size_t bytes),
+                     void *context);
+/* Whether the next rank of this board, in a ring of them, has ended without board_leave; its place. From one thread,
+ * after board_seal. Cost: a look at its slot, and into /proc. */
+bool board_neighbour_gone(rank_place *at);
+/* Of the ranks of a board that want to write a file for it within two seconds, one may. From any thread. */
+bool board_claim_file(void);
 
 #endif

@@ -1,4 +1,6 @@
 #include "comm/watch/watch.h"
+#include "comm/api/observe.h"
+#include "comm/watch/last_words.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -76,6 +78,13 @@ void watch_say(const char *text, size_t bytes) {
     }
 }
 
+void watch_say_last(const char *why) {
+    char at[512], line[600];
+    if (!comm_write_last(why, at, sizeof at)) return;
+    int n = snprintf(line, sizeof line, "    the last two steps of this node's ranks: %s\n", at);
+    watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+}
+
 /* ---- Blocking calls -------------------------------------------------------------------------- */
 
 void watch_enter(const char *call) {
@@ -123,6 +132,7 @@ static void report(double waited) {
                             .absent = expected > count ? expected - count : 0,
                             .part = expected < own->size};
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
+        watch_say_last("timeout");
     }
     clock_nap(LINGER);
     _exit(1);
@@ -161,6 +171,7 @@ static void *watch_loop(void *unused) {
         waited = same ? waited + step : 0;
         number = watch.number;
         board_beat();
+        last_words_look();
         if (limit <= 0 || waited <= limit) continue;
         time_out(waited);
         waited = last = 0;

@@ -217,9 +217,12 @@ static void send_places(trine_world *world, const view *v, int to) {
 /* Answers for the board, unless another of its ranks has. */
 static void answer(trine_world *world, uint64_t alarm, int source, rank_status self) {
     view v = {0};
+    char at[512];
     if (!board_claim_answer(alarm)) return;
     observe_board(&v, SIGHT, self);
     send_places(world, &v, source);
+    /* The one who asked aborts the job then, which ends this process, too. */
+    if (!places_alive(v.ranks, v.count)) (void)comm_write_last("timeout", at, sizeof at);
     free(v.ranks);
 }
 
@@ -349,6 +352,7 @@ static void raise_alarm(trine_world *world, double waited) {
         if (!places_alive(v.ranks, v.count)) {
             complete(world, &v);
             print(world, &v, waited);
+            watch_say_last("timeout");
             world_end();
         }
         call_off(world);

@@ -1,0 +1,8 @@
+/* --plan auto (trine_plan): the layout that a search of forecasts puts first (plan/search.h). */
+#ifndef TRINE_TRAIN_PLAN_AUTO_H
+#define TRINE_TRAIN_PLAN_AUTO_H
+
+/* What trine_run.plan_keeps has of an option that is searched unless it is given; 0: of another one. Pure. */
+unsigned plan_auto_keeps(const char *option);
+
+#endif

@@ -1,0 +1,166 @@
+#!/bin/sh
+# TEST timeout=300
+# What trine-plan finds: a command line that starts the run, what the usual others lose, ranges of times, and a machine
+# that is calibrated to a run. The numbers are held against train_gpt's, and against other calls of trine-plan.
+. tests/lib.sh
+needs awk
+
+# A small model; --ranks 8 of h100, as far as nothing else is said.
+model="--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 512 --vocab-size 4096"
+# shellcheck disable=SC2086  # words are meant to be split
+plan() { "$BUILD/trine-plan" --hardware "${machine:-h100}" --ranks 8 $model "$@" >"$dir/out" 2>"$dir/err"; }
+# Few candidates.
+few="--pp 1 --recompute-granularity none --zero 1"
+
+# ---- The command line
+
+command_line() { grep '^mpirun -n 8 train_gpt ' "$dir/out"; }
+# starts: train_gpt accepts the line's options, and plans the bytes that were printed
+starts() {
+    mib=$(sed -n 's/^the first, whose heaviest rank has a plan of \([0-9.]*\) MiB.*/\1/p' "$dir/out")
+    cp "$dir/out" "$dir/plan"
+    eval "set -- $(command_line | sed 's/^mpirun -n 8 train_gpt //') --dry-run"
+    "$TRAIN" "$@" >"$dir/out" 2>"$dir/err" && [ -n "$mib" ] && grep -q "^heaviest .*: $mib MiB" "$dir/out"
+}
+# shellcheck disable=SC2086
+plan $few --global-batch-size 64 --bf16 --grad-dtype bf16 --lr 3e-4 --weight-decay 0.1
+check "the command line's plan is the one that was printed" starts
+check "it has what is not at its default, and nothing else" \
+    grep -qx 'mpirun -n 8 train_gpt .*--dp [0-9]* .*--device cuda --bf16 --grad-dtype bf16 --micro-batch-size [0-9]* --global-batch-size 64 --weight-decay 0.1' "$dir/plan"
+check "a run without data is told so" grep -q '(--data-path is to be added):$' "$dir/plan"
+plan --device cpu --zero-stage 3 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size 32 --schedule interleaved \
+    --recompute-granularity none --micro-batch-size 2 --data-path "it's \$0 a.bin" --seed 18446744073709551615
+check "so is that of CPU ranks, with chunks, under an alias' options, and with a file's name quoted" starts
+check "what is given under an alias is kept" grep -q '^mpirun .* --dp 2 --tp 2 --pp 2 --zero 3 --schedule interleaved ' "$dir/plan"
+model="--model llama3.2-1b --num-layers 4" plan --dp 8 --zero 1 --recompute-granularity full --global-batch-size 64 --bf16 --micro-batch-size 1
+check "of a preset the sizes that differ" grep -qx 'mpirun -n 8 train_gpt --model llama3.2-1b --num-layers 4 --dp 8 .*' "$dir/out"
+check "and its plan is the same" starts
+
+# ---- The usual others
+
+# other NAME: its line
+other() { sed -n "s/^  $1  *//p" "$dir/plan"; }
+# agrees NAME: what is printed of it is what its own options alone give; the loss is against the first, and the part that
+# costs more is the one that grows most
+agrees() {
+    line=$(other "$1")
+    first=$(awk '$1 == 1 && $3 == "s" { print $2 }' "$dir/plan")
+    # shellcheck disable=SC2046,SC2086
+    plan --global-batch-size 64 --bf16 --schedule 1f1b --recompute-granularity none ${line##*; }
+    awk -v line="$line" -v first="$first" '
+        $1 == 1 && $3 == "s" { step = $2 }
+        END {
+            split(line, word, " ")
+            loss = line; sub(/% slower.*/, "", loss); sub(/.* /, "", loss)
+            d = word[1] / step - 1; e = (1 + loss / 100) / (step / first) - 1
+            print line, step, first, d, e
+            exit !(step > 0 && d < 1e-3 && d > -1e-3 && e < 1e-3 && e > -1e-3 && loss > 0)
+        }' "$dir/out"
+}
+plan --global-batch-size 64 --bf16 --recompute-granularity none
+cp "$dir/out" "$dir/plan"
+cp "$dir/out" "$dir/all"
+tp_costs() { other "tp 8, dp the rest" | grep -q 'slower: tp [0-9.e-]* s more; --dp 1 --tp 8 --pp 1 '; }
+check "the usual others lose: by how much, and where" tp_costs
+check "their step and their loss are those of their own search" agrees "tp 8, dp the rest"
+cp "$dir/all" "$dir/plan"
+check "the same of the first with another micro-batch" agrees "the first with half the micro-batch"
+cp "$dir/all" "$dir/plan"
+equal() {
+    options=$(awk '$1 == 1 && $3 == "s" { sub(/.*GiB */, ""); print }' "$dir/plan")
+    [ -n "$options" ] && grep -q '^what others lose' "$dir/plan" && ! sed -n '/^what others/,$p' "$dir/plan" | grep -q -- "; $options\$"
+}
+check "what equals the first is left out" equal
+contradicts() { grep -q '^what others lose' "$dir/out" && ! grep -q '^  dp only' "$dir/out"; }
+plan --global-batch-size 64 --bf16 --tp 8 --pp 1 --micro-batch-size 8
+check "what contradicts an option is left out" contradicts
+
+# A card with less memory than data parallelism needs, whatever is recomputed
+sed 's/"memory_bytes": {"value": 8e10/"memory_bytes": {"value": 1e10/' hardware/h100.json >"$dir/small.json"
+model="--model gpt2-xl --vocab-size 50257" machine=$dir/small.json plan --global-batch-size 8 --bf16 --schedule 1f1b --zero 1 --tokens 1e9 \
+    --sequence-parallel --micro-batch-size 1 --num-virtual-stages-per-pipeline-rank 1
+needs_room() {
+    sed -n 's/^  dp only, ZeRO-1 *needs \([0-9.]*\) GiB of 9.3; --dp 8 --tp 1 --pp 1 .*--recompute-granularity full.*/\1/p' "$dir/out" |
+        awk '$1 > 9.3 { found = 1 } END { exit !found }'
+}
+check "one that does not fit, even with full recomputation, says what it needs" needs_room
+
+# ---- Ranges
+
+# ranged ERROR: the step, the tokens a second and the days lie in their ranges, whose ends are that of the error
+ranged() {
+    awk -v e="$1" '
+        function near(x, y) { d = x / y - 1; return d < 0.02 && d > -0.02 }
+        function ends(text, value, low, high) { split(text, r, " "); sub(/\(/, "", r[1]); n++
+            if (!near(r[1], value * low) || !near(r[3] + 0, value * high)) { print text, value; bad = 1 } }
+        $1 == 1 && $3 == "s" { ends($4 " " $5 " " $6, $2, 1 / (1 + e), 1 / (1 - e)); ends($9 " " $10 " " $11, $7, 1 - e, 1 + e) }
+        / rank-hours/ { ends($7 " " $8 " " $9, $5, 1 / (1 + e), 1 / (1 - e)); ends($12 " " $13 " " $14, $10, 1 / (1 + e), 1 / (1 - e)) }
+        END { exit bad || n != 4 }' "$dir/out"
+}
+model="--model gpt2-xl --vocab-size 50257" plan --dp 8 --global-batch-size 64 --bf16 --zero 1 --micro-batch-size 8 --recompute-granularity none --tokens 3e13
+check "each time has the range of the file's worst error" ranged 0.1067
+check "and the file's checks are named" grep -qx 'h100: 20 measured steps, mean error 4.6%, worst 10.7%: the range of times' "$dir/out"
+sed -e '/"checked"/d' -e '/"message_efficiency"/s/,$//' hardware/h100.json >"$dir/unchecked.json"
+# shellcheck disable=SC2086
+machine=$dir/unchecked.json plan $few --tp 1 --global-batch-size 64
+unchecked() { grep -qx "$dir/unchecked.json: unchecked: times have no range" "$dir/out" && ! grep -q ' to [0-9.]*)' "$dir/out"; }
+check "without checks a file says so, and times have no range" unchecked
+
+# ---- A measured run
+
+token_file "$data" 20240520 1 4096 4096
+job 0 --data-path "$data" --tp 1 --micro-batch-size 2 --train-iters 9 --log "$log"
+# the steps of a machine that is half as fast as h100, but for one that waited and the first two
+one() { "$BUILD/trine-plan" --hardware "$1" --ranks 1 --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 256 \
+    --micro-batch-size 2 --global-batch-size 2 --dp 1 --tp 1 --pp 1 --zero 0 --recompute-granularity none --device cpu "$2" "$3"; }
+step_of() { awk '$1 == 1 && $3 == "s" { print $2 }' "$1"; }
+sed 's/"launch_time": {"value": 3e-6/"launch_time": {"value": 3e-3/' hardware/h100.json >"$dir/h.json"
+one "$dir/h.json" --schedule 1f1b >"$dir/once" 2>&1
+twice=$(awk -v x="$(step_of "$dir/once")" 'BEGIN { print 2 * x }')
+sed -e "s/\"seconds\":[^,]*/\"seconds\":$twice/" -e '1,2s/"seconds":[^,]*/"seconds":9/' -e '7s/"seconds":[^,]*/"seconds":70/' "$log" >"$dir/half"
+"$BUILD/trine-plan" --hardware "$dir/h.json" --calibrate "$dir/half" --out "$dir/scaled.json" >"$dir/out" 2>"$dir/err"
+status=$?
+calibrated() { # by the median of seven steps: 0.5, but for the digits that were printed
+    [ "$status" -eq 0 ] && grep -q "^calibrated by $dir/half: 1 rank, 7 steps with a median of ${twice%0} s, predicted .* s: rates x 0\.\(5000\|4999\)" "$dir/out"
+}
+check "a log's median step, without the first two, calibrates a machine" calibrated
+scaled() {
+    one "$dir/scaled.json" --schedule 1f1b >"$dir/again" 2>&1
+    cat "$dir/again"
+    awk -v a="$(step_of "$dir/again")" -v b="$twice" 'BEGIN { exit !(a > 0.9999 * b && a < 1.0001 * b) }'
+}
+check "the file that it writes predicts the measured step" scaled
+check "and says that it was calibrated, and is unchecked" \
+    grep -q "^$dir/scaled.json: calibrated to one run (rates x 0.5); unchecked: times have no range$" "$dir/again"
+marked() {
+    grep -q '"launch_time": {"value":0.00[56][0-9]*,"how":"fitted","source":"calibrated by .*: 0.003 of the file, stated: assumption' "$dir/scaled.json" &&
+        grep -q '"memory_bytes": {"value":80000000000,"how":"stated","source":"NVIDIA' "$dir/scaled.json"
+}
+check "each number that changed is marked, with what it was" marked
+one "$dir/h.json" --calibrate "$dir/half" >"$dir/again" 2>&1
+same_call() { grep -q '^calibrated by ' "$dir/again" && [ "$(step_of "$dir/again")" = "$(step_of "$dir/now")" ]; }
+one "$dir/scaled.json" --schedule 1f1b >"$dir/now" 2>&1
+check "the predictions of the same call are scaled, too" same_call
+
+# refused NAME TEXT LOG
+refused() {
+    "$BUILD/trine-plan" --hardware "$dir/h.json" --calibrate "$3" --out "$dir/none.json" >"$dir/out" 2>"$dir/err"
+    [ $? -eq 1 ] && grep -qF -- "$2" "$dir/err" && [ ! -e "$dir/none.json" ]
+    result $? "refused: $1" "$dir/err"
+}
+sed 's/,"run":{[^}]*}//' "$dir/half" >"$dir/bad"
+refused "a log that does not say how its run was started" "$dir/bad: no line says how its run was started" "$dir/bad"
+head -n 6 "$dir/half" >"$dir/bad"
+refused "too few steps" "$dir/bad: 6 steps from its last \"run\" on, of which the first 2 are left out; at least 7 are needed" "$dir/bad"
+{ cat "$dir/half"; head -n 3 "$dir/half"; } >"$dir/bad"
+refused "too few steps of the last run" "$dir/bad: 3 steps from its last \"run\" on" "$dir/bad"
+sed 's/"ranks":1/"ranks":0/' "$dir/half" >"$dir/bad"
+refused "a run of no ranks" 'line 1: "run" does not say the number of ranks' "$dir/bad"
+sed 's/num-layers=2/num-leyers=2/' "$dir/half" >"$dir/bad"
+refused "an unknown option" 'line 1: "num-leyers=2" is no option' "$dir/bad"
+sed 's/"nodes":1/"nodes":2/' "$dir/half" >"$dir/bad"
+refused "other nodes than the machine's" "1 ranks on 2 nodes; with 8 ranks a node" "$dir/bad"
+sed 's/"seconds":[^,]*/"seconds":900/' "$dir/half" >"$dir/bad"
+refused "a run of another machine" "steps of 900 s where this machine would take" "$dir/bad"
+
+done_testing
