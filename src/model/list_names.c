@@ -121,10 +121,11 @@ static bool share_name(const trine_layer *a, const trine_layer *b) {
     layer_tensor of_a[LAYER_TENSORS], of_b[LAYER_TENSORS];
     int count_a = layer_tensors(a, of_a), count_b = layer_tensors(b, of_b);
     char x[TRINE_LAYER_NAME], y[TRINE_LAYER_NAME];
-    for (int i = 0; i < count_a; i++)
+    for (int i = 0; i < count_a; i++) {
+        layer_tensor_name(a, &of_a[i], x);
         for (int j = 0; j < count_b; j++)
-            if (!strcmp(layer_tensor_name(a, &of_a[i], x), layer_tensor_name(b, &of_b[j], y)))
-                return true;
+            if (!strcmp(x, layer_tensor_name(b, &of_b[j], y))) return true;
+    }
     return false;
 }
 
