@@ -52,6 +52,11 @@ run "$TRAIN" $small
 [ "$status" -eq 0 ] && plain && [ "$(grep -c '^step .* | loss' "$dir/out")" -eq 4 ]
 result $? "no bar without a terminal"
 
+# job has a shell between mpirun, whose output is a file, and the ranks, which have a terminal
+job 2 --data-path "$data" --dp 2
+[ "$status" -eq 0 ] && plain
+result $? "nor under mpirun"
+
 # shellcheck disable=SC2086
 run env COLUMNS=40 "$TRAIN" $small --progress bar
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/30 \[/, @bars) >= 2 && !grep { width($_) > 39 } @bars'
