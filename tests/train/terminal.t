@@ -80,7 +80,7 @@ for save in "" "--save $dir/stopped"; do
     expected=143
     [ -z "$save" ] || expected=75
     shown "grep(/^step .*\[/, @bars) && grep { \$_ eq 'status $expected' } @lines"
-    result $? "SIGTERM erases the bar ${save:+with }${save%% *}"
+    result $? "SIGTERM erases the bar${save:+, with --save}"
 done
 
 seq 100000 >"$dir/text.txt"
