@@ -28,36 +28,51 @@ static struct {
 
 /* ---- The terminal ---------------------------------------------------------------------------- */
 
-/* Whether mpirun has started this process. MPI_Init sets its variables in any process, so those count that the process
- * began with. */
-static bool is_launched(void) {
+/* Whether mpirun has started the process. MPI_Init sets its variables in any process, so those count
+ * that the process began with. */
+static bool is_rank(int pid) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
-    FILE *all = fopen("/proc/self/environ", "r");
-    char *entry = NULL;
+    char path[40], *entry = NULL;
     size_t room = 0;
-    bool launched = false;
-    while (all && !launched && getdelim(&entry, &room, '\0', all) >= 0)
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    FILE *all = fopen(path, "re");
+    while (all && !found && getdelim(&entry, &room, '\0', all) >= 0)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            launched = launched || !strncmp(entry, names[i], strlen(names[i]));
+            found = found || !strncmp(entry, names[i], strlen(names[i]));
     free(entry);
     if (all) fclose(all);
-    return launched;
+    return found;
 }
 
-/* Where our parent's standard output leads, if that is a terminal. */
-static bool parent_terminal(char target[64]) {
-    char link[64];
-    snprintf(link, sizeof link, "/proc/%d/fd/1", (int)getppid());
+/* 0: unknown. */
+static int parent_of(int pid) {
+    char path[40], text[512] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *in = fopen(path, "re");
+    const char *name_end = in && fgets(text, sizeof text, in) ? strrchr(text, ')') : NULL;
+    if (name_end && strlen(name_end) > 4) parent = atoi(name_end + 4); /* ") S 81" */
+    if (in) fclose(in);
+    return parent;
+}
+
+/* Where mpirun's standard output leads, if that is a terminal: it gives its ranks a pseudo-terminal whatever its own
+ * output is. Those between are wrappers, for instance a shell that waits for the rank. */
+static bool launcher_terminal(char target[64]) {
+    char link[40];
+    int pid = getppid();
+    while (pid > 1 && is_rank(pid)) pid = parent_of(pid);
+    snprintf(link, sizeof link, "/proc/%d/fd/1", pid);
     ssize_t n = readlink(link, target, 63);
     if (n < 0) return false;
     target[n] = '\0';
     return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
 }
 
-/* mpirun gives its ranks a pseudo-terminal whatever its own output is. */
 static bool is_terminal(FILE *out) {
     char target[64];
-    return isatty(fileno(out)) && (!is_launched() || parent_terminal(target));
+    return isatty(fileno(out)) && (!is_rank(getpid()) || launcher_terminal(target));
 }
 
 static int columns_of(int fd) {
@@ -71,7 +86,7 @@ static int terminal_columns(FILE *out) {
     const char *given = options_environment("COLUMNS");
     int columns = given ? atoi(given) : 0;
     if (columns <= 0) columns = columns_of(fileno(out));
-    if (columns <= 0 && parent_terminal(target)) {
+    if (columns <= 0 && launcher_terminal(target)) {
         int fd = open(target, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
         columns = columns_of(fd);
         if (fd >= 0) close(fd);

@@ -24,8 +24,7 @@ same() {
     cmp "$dir/a" "$dir/b" >>"$dir/out"
 }
 
-# told TEXT: the job has exited with status 75 because of TEXT, and saved; $at is the step. (A shell between
-# mpirun and the ranks makes them assume a terminal and print a progress bar.)
+# told TEXT: the job has exited with status 75 because of TEXT, and saved; $at is the step.
 told() {
     at=$(sed -n "s/^.*$1: stopping after step \([0-9]*\)\$/\1/p" "$dir/out")
     [ "$status" -eq 75 ] && [ -n "$at" ] && [ "$at" -lt "$steps" ] && gone &&

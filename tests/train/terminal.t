@@ -52,6 +52,11 @@ run "$TRAIN" $small
 [ "$status" -eq 0 ] && plain && [ "$(grep -c '^step .* | loss' "$dir/out")" -eq 4 ]
 result $? "no bar without a terminal"
 
+# job has a shell between mpirun, whose output is a file, and the ranks, which have a terminal
+job 2 --data-path "$data" --dp 2
+[ "$status" -eq 0 ] && plain
+result $? "nor under mpirun"
+
 # shellcheck disable=SC2086
 run env COLUMNS=40 "$TRAIN" $small --progress bar
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/30 \[/, @bars) >= 2 && !grep { width($_) > 39 } @bars'
@@ -75,7 +80,7 @@ for save in "" "--save $dir/stopped"; do
     expected=143
     [ -z "$save" ] || expected=75
     shown "grep(/^step .*\[/, @bars) && grep { \$_ eq 'status $expected' } @lines"
-    result $? "SIGTERM erases the bar ${save:+with }${save%% *}"
+    result $? "SIGTERM erases the bar${save:+, with --save}"
 done
 
 seq 100000 >"$dir/text.txt"
