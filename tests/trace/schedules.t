@@ -7,6 +7,7 @@
 set -uo pipefail
 . tests/lib.sh
 needs awk perl
+LIMIT=600
 
 "$BUILD/trine-tokens" --out "$dir/text" include/trine.h >/dev/null
 data=$dir/text_train.bin
