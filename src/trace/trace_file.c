@@ -130,10 +130,13 @@ static trine_status send_steps(const trace *t, const int64_t head[HEAD_WORDS]) {
 
 static void describe(const trace_writer *w, int ranks, char *text, size_t size) {
     const trace_step *first = (const void *)w->t->steps;
-    c_snprintf(text, size,
-               "%d step%s from step %lld on of %d rank%s; clocks compared, at most %.1f us wrong",
-               w->t->count, w->t->count == 1 ? "" : "s", (long long)first->step, ranks,
-               ranks == 1 ? "" : "s", 1e-3 * (double)w->error);
+    char clocks[64] = "all on one clock";
+    if (w->error > 0)
+        c_snprintf(clocks, sizeof clocks, "clocks compared, at most %.1f us wrong",
+                   1e-3 * (double)w->error);
+    snprintf(text, size, "%d step%s from step %lld on of %d rank%s; %s", w->t->count,
+             w->t->count == 1 ? "" : "s", (long long)first->step, ranks, ranks == 1 ? "" : "s",
+             clocks);
 }
 
 trine_status trace_write(trace *t, const char *path, char *text, size_t size) {

@@ -54,9 +54,10 @@ void comm_kept_each(comm_kept each, void *context);
 
 /* ---- Clocks ---- */
 
-/* *ns = this rank's clock_ns less rank 0's at one moment, from `rounds` messages there and back between the two, of
- * which the fastest counts: it was on its way for 2 *error, so the truth is at most *error away. Both are 0 on rank
- * 0. Errors: the messages' own. Collective over: world. */
+/* *ns = this rank's clock_ns less rank 0's at one moment, from at most `rounds` messages there and back between the
+ * two, of which the fastest counts: it was on its way for 2 *error, so the truth is at most *error away. Both are 0
+ * where the two read one clock (a machine's, in one time namespace). Errors: the messages' own. Collective over:
+ * world. */
 trine_status comm_clock_offset(trine_world *world, int rounds, int64_t *ns, uint64_t *error);
 
 /* ---- The end of a job ---- */
