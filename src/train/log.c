@@ -2,12 +2,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/c_locale.h"
 #include "base/human.h"
 #include "base/status.h"
 #include "base/json.h"
 #include "train/log_file.h"
+#include "train/log_run.h"
 #include "train/terminal.h"
 #include "train/trainer.h"
 
@@ -23,6 +25,9 @@ struct trine_log {
     double recent;     /* seconds per step, smoothed, for the ETA */
     uint64_t tokens;
     uint64_t samples; /* up to which completed epochs have been printed */
+    bool described;   /* trine_log_run was called */
+    cJSON *run;       /* for the next line of the file; NULL: none */
+    int64_t saved;    /* the newest checkpoint that a line has */
 };
 
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
@@ -50,6 +55,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->samples = trainer->samples;
     l->terminal = l->writes && terminal_is(out);
+    l->saved = trainer->saved;
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
     if (status != TRINE_OK) trine_log_destroy(log);
@@ -67,6 +73,7 @@ void trine_log_destroy(trine_log **log) {
     clear_bar(l);
     if (l->trainer->log == l->file.out) l->trainer->log = NULL;
     output_close(&l->file.out);
+    cJSON_Delete(l->run);
     free(l);
     *log = NULL;
 }
@@ -85,8 +92,26 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
+/* What the first line after the start, or after a checkpoint, has besides. */
+static bool add_news(trine_log *l, cJSON *object) {
+    int64_t saved = l->trainer->saved;
+    if (saved >= 0 && saved != l->saved && !add_count(object, "checkpoint", (uint64_t)saved))
+        return false;
+    l->saved = saved;
+    if (l->run && !cJSON_AddItemToObject(object, "run", l->run)) return false;
+    l->run = NULL;
+    return true;
+}
+
+/* The most memory that this process has had so far; 0: unknown. */
+static uint64_t resident_bytes(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) ? 0 : (uint64_t)used.ru_maxrss * 1024;
+}
+
 /* Writes and deletes the object. */
 static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool complete) {
+    complete = complete && add_news(l, object);
     char *text = complete ? json_print(object, false) : NULL;
     cJSON_Delete(object);
     CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
@@ -110,6 +135,17 @@ trine_status trine_log_check(const trine_log *l) {
     return status_user(log_file_check(&l->file));
 }
 
+trine_status trine_log_run(trine_log *l, int argc, char *const argv[]) {
+    CHECK_GIVEN(l, "log");
+    CHECK_GIVEN(argv, "argv");
+    if (!l->writes || !l->file.out) return TRINE_OK;
+    cJSON_Delete(l->run);
+    l->described = true;
+    l->run = log_run_object(l->trainer, argc, argv);
+    CHECK(l->run, TRINE_ENOMEM, "no memory for the log's description of the run");
+    return TRINE_OK;
+}
+
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
@@ -118,7 +154,8 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
-              add_count(o, "skips", (uint64_t)m->skips);
+              add_count(o, "skips", (uint64_t)m->skips) &&
+              (!l->described || add_count(o, "resident_bytes", resident_bytes()));
     return write_line(l, m->step, o, ok);
 }
 
