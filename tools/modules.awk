@@ -32,6 +32,7 @@ BEGIN {
     allowed["cost"] = "model tp state core comm device base"
     allowed["doctor"] = "profile core comm device base"
     allowed["plan"] = "config cost run model tp dp zero pp state data core comm device base"
+    allowed["report"] = "plan config cost pp model state core comm device base"
     allowed["train"] = "config tokenizer cost plan profile run model tp dp zero pp norm state data ckpt core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")

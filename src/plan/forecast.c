@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "pp/simulate.h"
 
 const char *forecast_text(forecast_part part) {
     static const char *const texts[] = {
@@ -31,6 +30,7 @@ typedef struct {
     cost_rules rules;
     gpt_shape shape;
     const program *programs; /* of all stages */
+    const forecast_listener *listener;
     rank_state *states;      /* (stages): sizes only */
     int stated;              /* of them exist */
     price units[UNIT_KINDS][PASSES][WAYS];
@@ -190,6 +190,8 @@ static trine_status simulate(pricing *w, forecast *f) {
         f->stage[p][FORECAST_MESSAGES] = t.waits[p][PP_WAITS_MESSAGE];
         f->stage[p][FORECAST_DP] = t.waits[p][PP_WAITS_COLLECTIVE];
     }
+    const forecast_listener *l = w->listener;
+    if (l && w->status == TRINE_OK) l->on_times(l->to, w->programs, &t, stage_time, w);
     pp_times_destroy(&t);
     return w->status;
 }
@@ -206,8 +208,10 @@ static trine_status price_and_simulate(pricing *w, forecast *f) {
 
 /* Of these programs. */
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
-                                      const program *programs, forecast *f) {
+                                      const program *programs,
+                                      const forecast_listener *listener, forecast *f) {
     pricing w = {.r = r,
+                 .listener = listener,
                  .programs = programs,
                  .rules = {.machine = {rules->machine, rules->without},
                            .by = rules->by,
@@ -243,10 +247,16 @@ static void drop_waiting(forecast *f) {
 }
 
 trine_status forecast_step(const rehearsal *r, const forecast_rules *rules, forecast *out) {
+    return forecast_times(r, rules, NULL, out);
+}
+
+trine_status forecast_times(const rehearsal *r, const forecast_rules *rules,
+                            const forecast_listener *listener, forecast *out) {
     forecast longer;
-    TRY(forecast_programs(r, rules, r->is_steady ? r->steady.steps[0] : r->stages, out));
+    const program *first = r->is_steady ? r->steady.steps[0] : r->stages;
+    TRY(forecast_programs(r, rules, first, r->is_steady ? NULL : listener, out));
     if (r->is_steady) {
-        trine_status status = forecast_programs(r, rules, r->steady.steps[1], &longer);
+        trine_status status = forecast_programs(r, rules, r->steady.steps[1], NULL, &longer);
         if (status != TRINE_OK) forecast_destroy(out);
         TRY(status);
         continue_steady(out, &longer, (double)r->steady.periods);
