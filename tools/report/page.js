@@ -173,8 +173,8 @@ function show_tip(event, text) {
 
 var axes = [["step", "steps", 0], ["tokens", "tokens", 1], ["hours", "hours of training", 2]];
 var charts = [
-  { of: "loss", title: "Loss (nats a token)", val: true },
-  { of: "norm", title: "Gradient norm, before clipping" },
+  { of: "loss", title: "Loss (nats a token)", val: true, log: true },
+  { of: "norm", title: "Gradient norm, before clipping", log: true },
   { of: "lr", title: "Learning rate" },
   { of: "rate", title: "Tokens a second" }
 ];
@@ -237,7 +237,7 @@ function draw_marks(g, area, plot) {
       if (x < area.x || x > area.x + area.w) return;
       g.setLineDash([4, 4]);
       g.beginPath(); g.moveTo(x, area.y); g.lineTo(x, area.y + area.h); g.stroke();
-      var text = "resumed", width = g.measureText(text).width;
+      var text = k && s.run.layout && s.run.layout !== run.starts[k - 1].run.layout ? "now " + s.run.layout : "resumed", width = g.measureText(text).width;
       if (x + width + 4 > area.x + area.w) x -= width + 6;
       if (seen.every(function (o) { return Math.abs(o - x) > width + 8; })) { seen.push(x); g.fillText(text, x + 3, area.y + 11); }
     });
@@ -274,7 +274,7 @@ function plot_options(chart, list, out) {
     labels: ["x"].concat(list.map(function (s) { return s.name; })), legend: "never", connectSeparatedPoints: true,
     colors: list.map(function (s) { return colour(s.run); }), series: each, strokeWidth: 1.4, animatedZooms: false,
     gridLineColor: css("--line"), axisLineColor: css("--faint"), axisLabelFontSize: 12, rightGap: 14,
-    logscale: chart.of === "loss" && curves.log, highlightCircleSize: 3, dateWindow: curves.window,
+    logscale: chart.log && curves.log, highlightCircleSize: 3, dateWindow: curves.window,
     axes: { x: { axisLabelFormatter: count, pixelsPerLabel: 70 },
             y: { axisLabelFormatter: function (y) { return chart.of === "rate" ? count(y) : digits(y, 3); }, axisLabelWidth: 56 } },
     underlayCallback: draw_marks, highlightCallback: read_out(chart, list, out),
@@ -329,7 +329,7 @@ function show_curves() {
     el("span", { "class": "group" }, "over ", choice(axes.map(function (a) { return a[1]; }), curves.x, function (n) {
       remember("x", n); curves.x = n; curves.window = null; draw_curves();
     })),
-    el("label", {}, el("input", { type: "checkbox", on: { change: function () { curves.log = this.checked; draw_curves(); } } }), "loss on a logarithmic scale"),
+    el("label", {}, el("input", { type: "checkbox", on: { change: function () { curves.log = this.checked; draw_curves(); } } }), "loss and norm on logarithmic scales"),
     el("button", { type: "button", on: { click: function () { zoom_to(null); } } }, "whole run")));
   charts.forEach(function (c) {
     c.plot = el("div", { "class": "plot" });
@@ -338,7 +338,7 @@ function show_curves() {
     box.appendChild(c.box);
   });
   root.appendChild(box);
-  root.appendChild(el("p", { "class": "note" }, "Drag over a curve to zoom in, double-click for the whole run; a pointer over it shows numbers above which line they belong to. " +
+  root.appendChild(el("p", { "class": "note" }, "A pointer over a curve shows its numbers below it; drag to zoom in, double-click for the whole run. " +
     "Points on a dotted line are validation; a triangle at the bottom is a skipped step, an upright dashed line a resume."));
   draw_curves();
 }
@@ -386,7 +386,7 @@ function show_runs() {
             count(last(run.tokens)), count(median(run.rate.filter(known).concat(run.rate.some(known) ? [] : [NaN]))),
             digits(last(run.hours), 3), run.skipped.length, resumes.length ? "after " + resumes.join(", ") : "–", layouts_of(run)];
   });
-  root.appendChild(table([["run", "text"], ["step"], ["loss"], ["validation"], ["tokens"], ["tokens/s, median"], ["hours"], ["skipped"], ["resumed", "text"], ["layout", "text"]], rows));
+  root.appendChild(table([["run", "text"], ["step"], ["loss"], ["validation"], ["tokens"], ["tokens/s, median"], ["hours"], ["skipped"], ["resumed", "text"], ["layout", "text long"]], rows));
   data.runs.forEach(function (run, n) {
     if (run.torn) root.appendChild(el("p", { "class": "note" }, names[n] + ": its last line has no end; the run goes on, or was killed there."));
   });
@@ -826,7 +826,7 @@ function late_list(t) {
 }
 
 /* A rank is named where the others lose more than this part of their step by it. */
-var NAMED = 0.05;
+var NAMED = 0.1;
 
 function show_verdict() {
   var t = data.trace;
@@ -895,7 +895,7 @@ function columns() {
   data.runs.forEach(function (run, n) {
     run.starts.forEach(function (s, k) {
       var several = run.starts.length > 1;
-      list.push({ title: (data.runs.length > 1 ? names[n] : several ? "" : names[n]) + (several ? (data.runs.length > 1 ? ", " : "") + "after step " + s.after : ""), run: s.run, n: n, k: k });
+      list.push({ title: (data.runs.length > 1 ? names[n] : several ? "" : names[n]) + (several ? (data.runs.length > 1 ? ", " : "") + (s.after ? "after step " + s.after : "from the start") : ""), run: s.run, n: n, k: k });
     });
   });
   return list;
@@ -942,8 +942,10 @@ function show_commands() {
 function show_checkpoints() {
   var rows = [];
   data.runs.forEach(function (run, n) {
-    if (!run.checkpoints.length) return;
-    var c = run.checkpoints, shown = c.length > 12 ? c.slice(0, 4).join(", ") + " … " + c.slice(-6).join(", ") : c.join(", ");
+    /* One that a process began with may stand in lines that it cut off. */
+    var all = run.checkpoints.concat(run.starts.map(function (s) { return s.after; }).filter(Boolean));
+    var c = Array.from(new Set(all)).sort(function (a, b) { return a - b; }), shown = c.length > 12 ? c.slice(0, 4).join(", ") + " … " + c.slice(-6).join(", ") : c.join(", ");
+    if (!c.length) return;
     rows.push([names[n], c.length, shown]);
   });
   if (!rows.length) return;
