@@ -97,9 +97,9 @@ report --csv "$dir/log" "$dir/long"
 cp "$dir/said_out" "$dir/table"
 table() {
     head -1 "$dir/table" | grep -q '^run,step,hours,val_loss,loss,grad_norm,lr,tokens,seconds,' && [ "$(wc -l <"$dir/table")" -eq 20007 ] &&
-        grep -q "^$dir/log,1,[0-9.]*,,5.4783335582022952,1.5,0.001,128,0.36,1000,1048576,,1,0\$" "$dir/table" &&
-        grep -q "^$dir/log,0,,5.5,,,,,,,,,,\$" "$dir/table" && grep -q "^$dir/log,5,[0-9.]*,4.5,4.75," "$dir/table" &&
-        grep -q "^$dir/log,3,[0-9.]*,,,1.5," "$dir/table"
+        grep -q "^$dir/log,1,[0-9.e-]*,,5.4783335582022952,1.5,0.001,128,0.36,1000,1048576,,1,0\$" "$dir/table" &&
+        grep -q "^$dir/log,0,,5.5,,,,,,,,,,\$" "$dir/table" && grep -q "^$dir/log,5,[0-9.e-]*,4.5,4.75," "$dir/table" &&
+        grep -q "^$dir/log,3,[0-9.e-]*,,,1.5," "$dir/table"
 }
 check "--csv: every line of every log, all digits, a validation in its step's row" table
 

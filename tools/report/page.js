@@ -683,21 +683,21 @@ function planned_rows(p, factor) {
   });
 }
 
-/* Microseconds of passes in the busiest stage of a step, as the mean of its ranks. */
-function busiest(t) {
-  var steps = 0, by = {};
-  steps_of(t).forEach(function (s) { if (!(s[3] & 6)) steps++; });
+/* Microseconds of passes in the busiest stage between two moments, as the mean of its ranks. */
+function busiest(t, from, to) {
+  var by = {};
   t.ranks.forEach(function (r, n) {
     var busy = 0, list = t.spans[n];
-    for (var k = 0; k < list.length; k += 6) if (!(list[k + 5] & 7) && letters[data.kinds[list[k + 2]]]) busy += list[k + 1];
-    (by[r.stage] = by[r.stage] || []).push(busy / Math.max(steps, 1));
+    for (var k = 0; k < list.length; k += 6)
+      if (!(list[k + 5] & 7) && list[k] >= from && list[k] < to && letters[data.kinds[list[k + 2]]]) busy += list[k + 1];
+    (by[r.stage] = by[r.stage] || []).push(busy);
   });
   return Math.max.apply(null, Object.keys(by).map(function (k) { return sum(by[k]) / by[k].length; }));
 }
 
 function show_planned(p, name, measured) {
   var most = Math.max.apply(null, p.passes.map(function (l) { var s = 0; for (var n = 1; n < l.length; n += 6) s += l[n]; return s; }));
-  var factor = p.unit === "s" ? 1e6 : measured && data.trace ? busiest(data.trace) / most : 1;
+  var factor = p.unit === "s" ? 1e6 : measured && data.trace ? busiest(data.trace, measured.range[0], measured.range[1]) / most : 1;
   var in_time = p.unit === "s" || (measured && isFinite(factor) && factor > 0);
   if (!in_time) factor = 1;
   var rows = planned_rows(p, factor), end = p.span * factor, text = in_time ? micros : function (x) { return digits(x, 4); };
@@ -720,7 +720,7 @@ function show_pipeline() {
   if (!t && !drawn_plans.length) return;
   root.appendChild(el("h2", {}, "Pipeline"));
   var texts = [];
-  if (t && known(t.bubble)) texts.push("measured bubble " + percent(t.bubble) + " (no pass of the model runs, from the first to the last of a step, over all ranks)");
+  if (t && known(t.bubble)) texts.push("Measured bubble " + percent(t.bubble) + " (no pass of the model runs, from the first to the last of a step, over all ranks)");
   plans.forEach(function (x) {
     var who = plans.length > 1 ? x.name + ": " : "";
     if (known(x.p.bubble)) texts.push(who + "by the schedule's formula " + percent(x.p.bubble));
@@ -828,14 +828,23 @@ function late_list(t) {
 /* A rank is named where the others lose more than this part of their step by it. */
 var NAMED = 0.1;
 
+/* Who did not wait while others did. */
+function name_running(t, unfinished) {
+  var running = t.ranks.filter(function (r) { return /^in /.test(r.state); });
+  var waiting = t.ranks.filter(function (r) { return /^waiting/.test(r.state); });
+  if (!unfinished || !running.length || running.length > 4 || !waiting.length) return "";
+  return ". " + running.map(function (r) { return rank_name(r) + " was " + r.state; }).join("; ") + ", while " +
+    (waiting.length === t.ranks.length - running.length ? "all others" : plural(waiting.length, "rank")) + " waited";
+}
+
 function show_verdict() {
   var t = data.trace;
   if (!t) return;
   var unfinished = t.steps.some(function (_, n) { return n % 5 === 4 && t.steps[n] & 2; });
-  if (t.why) root.appendChild(el("p", { "class": "verdict" }, "The run ended badly: " + t.why));
+  if (t.why) root.appendChild(el("p", { "class": "verdict" }, "The last steps were written because of: " + t.why + name_running(t, unfinished)));
   if (unfinished && t.ranks.some(function (r) { return r.state; }))
     root.appendChild(table([["rank", "text"], ["where it was", "text long"]], t.ranks.map(function (r) { return [rank_name(r), r.state || "–"]; })));
-  if (t.ranks.length < 2 || !t.complete) return;
+  if (t.ranks.length < 2 || !t.complete || unfinished) return;
   var worst = late_list(t)[0];
   if (worst.share > NAMED)
     root.appendChild(el("p", { "class": "verdict" }, rank_name(worst.rank).replace("rank", "Rank") + " is late: the other ranks wait " + micros(worst.caused / (t.ranks.length - 1)) +
