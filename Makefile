@@ -8,7 +8,7 @@
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian), slurm
-#                     (jobs under Slurm), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
+#                     (jobs under Slurm), report (pages in Chromium), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
@@ -421,7 +421,7 @@ deps:
 	@tools/deps.sh build test demo
 
 DEMOS := smollm2
-DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-tokens)
+DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-report trine-tokens)
 demo:
 	$(if $(filter-out $(DEMOS),$(MODEL)),$(error make demo: MODEL is $(DEMOS), or empty))
 	@tools/deps.sh build demo $(if $(MODEL),$(if $(TRINE_PYTHON),,outside))

@@ -3,7 +3,7 @@
 #   train -> plan -> run -> {model -> tp; dp; zero; pp; norm} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;
 #   train, doctor -> profile -> core
-#   plan -> cost -> {model -> tp}
+#   report -> plan -> cost -> {model -> tp}
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include, and call, itself and the modules beside it in the table below,

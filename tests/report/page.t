@@ -13,7 +13,7 @@ needs chromium perl awk
 chrome() {
     timeout -k 5 180 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$dir/profile" --hide-scrollbars \
         --host-resolver-rules='MAP * ~NOTFOUND' --disable-background-networking --no-first-run --force-device-scale-factor=1 \
-        "$@" 2>"$dir/err"
+        "$@" 2>"$dir/chrome"
 }
 
 # framed PAGE WIDTH HEIGHT: a page that holds it in a frame of this size (a window has at least 500 pixels) and shows what
@@ -63,6 +63,8 @@ train 2 resumed --tp 2 --train-iters 100 --lr-decay-iters 100 --save "$dir/run" 
 check "two trainings, the second goes on with the first on another layout" test "$status" -eq 0
 train 2 other --dp 2 --train-iters 100 --lr 1e-3
 train 4 zb --pp 4 --schedule zb --train-iters 5
+train 2 pictured --pp 2 --schedule zb --train-iters 60 --num-layers 6 --hidden-size 256 --global-batch-size 32 \
+    $("$TRAIN" --help | grep -q -e '--trace FILE' && echo --trace "$dir/pictured.json" --trace-steps 50-52)
 
 # A trace of 64 ranks, pp 4 x dp 16, of which rank 21 is slow in every pass; as --trace writes it.
 awk -v ranks=64 -v micros=24 'BEGIN {
@@ -96,6 +98,7 @@ done
 page resumed "$dir/resumed"
 page both "$dir/resumed" "$dir/other" --hardware h100
 page zb "$dir/zb"
+if [ -e "$dir/pictured.json" ]; then page pictured "$dir/pictured" "$dir/pictured.json"; else page pictured "$dir/pictured"; fi
 page large "$dir"/long[1-5] "$dir/64.json"
 
 # ---- The check finds what it is for
@@ -114,7 +117,7 @@ check "it finds text that is cut off" finds "cut off" "$dir/wide.html"
 
 # ---- The pages are sound
 
-for page in resumed both zb large; do
+for page in resumed both zb pictured large; do
     for width in 360 800 1400; do
         for theme in light dark; do
             check "$page, $width pixels, $theme" sound "$dir/$page.html" "$width" "$theme"
@@ -128,6 +131,6 @@ chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$di
 check "and names the slow rank at its top" late
 
 mkdir -p "$BUILD/report"
-chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1350 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/both.html"
+chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1350 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"
 check "a picture" test -s "$BUILD/report/report.png"
 done_testing

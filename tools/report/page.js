@@ -29,8 +29,8 @@ function el(tag, attributes) {
   });
   for (var n = 2; n < arguments.length; n++) {
     var child = arguments[n];
-    if (child === null || child === undefined) continue;
     (Array.isArray(child) ? child : [child]).forEach(function (c) {
+      if (c === null || c === undefined) return;
       e.appendChild(typeof c === "object" ? c : document.createTextNode(String(c)));
     });
   }
