@@ -235,6 +235,7 @@ trine_status delays_of(timeline *t, delays *d) {
     judge_messages(t, d);
     for (int64_t n = 0; n < t->span_count; n++) complete = complete || counts(&t->spans[n], true);
     for (int r = 0; r < t->rank_count; r++) add_rank(t, d, r, complete);
+    for (size_t n = 0; n < ranks * ranks; n++) d->ranks[n % ranks].waiters += d->pairs[n] > 0;
     d->bubble = bubble_of(t);
     return TRINE_OK;
 }

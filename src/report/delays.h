@@ -29,6 +29,7 @@ typedef struct {
     double part[DELAY_PARTS]; /* microseconds */
     double steps;             /* their sum */
     double caused;            /* others waited for this rank */
+    int waiters;              /* so many of them */
     double own;               /* its instructions without the calls in them */
 } delay_rank;
 

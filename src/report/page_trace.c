@@ -51,7 +51,7 @@ static void print_delays(const timeline *t, const delays *d, FILE *out) {
         page_fixed(out, rank->caused, 1);
         fputs(",\"own\":", out);
         page_fixed(out, rank->own, 1);
-        fputc('}', out);
+        fprintf(out, ",\"waiters\":%d}", rank->waiters);
     }
     fprintf(out, "],\"complete\":%d,\"bubble\":", d->steps);
     page_number(out, d->bubble);

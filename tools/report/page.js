@@ -272,7 +272,7 @@ function zoom_to(range, except) {
 function plot_options(chart, list, out) {
   var each = {}, o = {
     labels: ["x"].concat(list.map(function (s) { return s.name; })), legend: "never", connectSeparatedPoints: true,
-    colors: list.map(function (s) { return colour(s.run); }), series: each, strokeWidth: 1.4, animatedZooms: false,
+    colors: list.map(function (s) { return colour(s.run) + (s.xs.length > 500 && data.runs.length > 1 ? "a0" : ""); }), series: each, strokeWidth: 1.4, animatedZooms: false,
     gridLineColor: css("--line"), axisLineColor: css("--faint"), axisLabelFontSize: 12, rightGap: 14,
     logscale: chart.log && curves.log, highlightCircleSize: 3, dateWindow: curves.window,
     axes: { x: { axisLabelFormatter: count, pixelsPerLabel: 70 },
@@ -613,7 +613,7 @@ function kind_key(kinds, micros) {
     });
     if (!pictures.by_kind && micros > 1)
       for (var m = 0; m < Math.min(micros, 7); m++)
-        key.appendChild(el("span", { "class": "item" }, swatch(areas[m], 0), "micro-batch " + m + (micros > 7 ? ", " + (m + 7) + (micros > m + 14 ? " …" : "") : "")));
+        key.appendChild(el("span", { "class": "item" }, swatch(areas[m], 0), "micro-batch " + m + (micros > m + 7 ? ", " + (m + 7) + (micros > m + 14 ? " …" : "") : "")));
   }
   fill();
   redraws.push(fill);
@@ -820,12 +820,13 @@ function late_list(t) {
   stages_of(t).forEach(function (s) { by_stage[s.stage] = median(s.ranks.map(function (r) { return t.time[r].own; })); });
   return t.ranks.map(function (r, n) {
     var x = t.time[n];
-    return { n: n, rank: r, caused: x.caused / steps, waited: x.parts[late] / steps, own: x.own / steps, step: x.steps / steps,
-             ratio: x.own / by_stage[r.stage], share: x.caused / Math.max(x.steps, 1) / Math.max(t.ranks.length - 1, 1) };
-  }).sort(function (a, b) { return b.caused - b.waited - (a.caused - a.waited); });
+    var each = x.caused / Math.max(x.waiters, 1) / steps, waited = x.parts[late] / steps, step = Math.max(x.steps, 1) / steps;
+    return { n: n, rank: r, caused: x.caused / steps, each: each, waiters: x.waiters, waited: waited, own: x.own / steps, step: step,
+             ratio: x.own / by_stage[r.stage], share: each / step, net: (each - waited) / step };
+  }).sort(function (a, b) { return b.net - a.net; });
 }
 
-/* A rank is named where the others lose more than this part of their step by it. */
+/* A rank is named where those that wait for it lose this part of a step by it, more than it waits itself. */
 var NAMED = 0.1;
 
 /* Who did not wait while others did. */
@@ -846,12 +847,12 @@ function show_verdict() {
     root.appendChild(table([["rank", "text"], ["where it was", "text long"]], t.ranks.map(function (r) { return [rank_name(r), r.state || "–"]; })));
   if (t.ranks.length < 2 || !t.complete || unfinished) return;
   var worst = late_list(t)[0];
-  if (worst.share > NAMED)
-    root.appendChild(el("p", { "class": "verdict" }, rank_name(worst.rank).replace("rank", "Rank") + " is late: the other ranks wait " + micros(worst.caused / (t.ranks.length - 1)) +
-      " of each step for it, " + percent(worst.share) + " of their time" +
+  if (worst.net > NAMED)
+    root.appendChild(el("p", { "class": "verdict" }, rank_name(worst.rank).replace("rank", "Rank") + " is late: " + plural(worst.waiters, "rank") + " wait" + (worst.waiters === 1 ? "s " : " ") +
+      micros(worst.each) + " of each step for it, " + percent(worst.share) + (worst.waiters === 1 ? " of its time" : " of their time each") +
       (worst.ratio > 1.05 ? "; its own work takes " + digits(worst.ratio, 3) + " times that of the median rank of its stage." : ".")));
   else
-    root.appendChild(el("p", { "class": "verdict calm" }, "No rank is late: the one that is waited for most, " + rank_name(worst.rank) + ", costs the others " + percent(worst.share) + " of their time."));
+    root.appendChild(el("p", { "class": "verdict calm" }, "No rank is late by itself: none costs those that wait for it a tenth of their time more than it waits itself."));
 }
 
 function show_late() {
@@ -863,7 +864,7 @@ function show_late() {
   root.appendChild(el("h2", {}, "Ranks by lateness"));
   root.appendChild(table(head, list.slice(0, 16).map(row)));
   if (list.length > 16) root.appendChild(el("details", {}, el("summary", {}, "the other " + (list.length - 16) + " ranks"), table(head, list.slice(16).map(row))));
-  root.appendChild(el("p", { "class": "note" }, "A step's mean. A rank that is itself kept waiting makes others wait, too: the list is in the order of the difference. “Others waited” adds up over all of them."));
+  root.appendChild(el("p", { "class": "note" }, "A step's mean; what others waited is added up over all of them. A rank that is kept waiting makes others wait, too: the list is in the order of what each rank that waits for it loses, less what it waits itself."));
   if (!t.pairs.length) return;
   var steps = Math.max(t.complete, 1);
   root.appendChild(el("h3", {}, "Who waited for whom"));
