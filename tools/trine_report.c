@@ -66,8 +66,10 @@ static void sort_files(settings *s) {
     const char **traces = s->files + given;
     int count = 0;
     for (int n = 0; n < given; n++)
-        if (timeline_is_trace(s->files[n])) traces[count++] = s->files[n];
-        else s->files[s->log_count++] = s->files[n];
+        if (timeline_is_trace(s->files[n]))
+            traces[count++] = s->files[n];
+        else
+            s->files[s->log_count++] = s->files[n];
     for (size_t n = 0; n < s->traces.count; n++) traces[count++] = s->traces.texts[n];
     memmove(s->files + s->log_count, traces, (size_t)count * sizeof *traces);
     s->file_count = s->log_count + count;
@@ -90,15 +92,18 @@ static trine_status parse(settings *s, int argc, char **argv) {
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     TRY(check(s));
-    if (!s->csv) sort_files(s);
-    else s->log_count = s->file_count;
+    if (!s->csv)
+        sort_files(s);
+    else
+        s->log_count = s->file_count;
     return TRINE_OK;
 }
 
 /* ---- The page --------------------------------------------------------------------------------- */
 
 static page_files embedded(void) {
-#define EMBEDDED(name) {name, (size_t)(name##_end - name)}
+#define EMBEDDED(name)                                                                             \
+    { name, (size_t)(name##_end - name) }
     return (page_files){EMBEDDED(report_script), EMBEDDED(report_style), EMBEDDED(report_curves),
                         EMBEDDED(report_curves_style), EMBEDDED(report_curves_licence)};
 #undef EMBEDDED

@@ -31,8 +31,8 @@ typedef struct {
     gpt_shape shape;
     const program *programs; /* of all stages */
     const forecast_listener *listener;
-    rank_state *states;      /* (stages): sizes only */
-    int stated;              /* of them exist */
+    rank_state *states; /* (stages): sizes only */
+    int stated;         /* of them exist */
     price units[UNIT_KINDS][PASSES][WAYS];
     double *updates;     /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
     trine_status status; /* of a price that could not be made */
@@ -208,8 +208,8 @@ static trine_status price_and_simulate(pricing *w, forecast *f) {
 
 /* Of these programs. */
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
-                                      const program *programs,
-                                      const forecast_listener *listener, forecast *f) {
+                                      const program *programs, const forecast_listener *listener,
+                                      forecast *f) {
     pricing w = {.r = r,
                  .listener = listener,
                  .programs = programs,

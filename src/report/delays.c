@@ -98,8 +98,10 @@ static int64_t first_of(const timeline *t, int rank) {
     int64_t low = 0, high = t->span_count;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (t->spans[middle].rank < rank) low = middle + 1;
-        else high = middle;
+        if (t->spans[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -109,8 +111,10 @@ static int64_t after(const timeline *t, int rank, double at) {
     int64_t low = first_of(t, rank), high = first_of(t, rank + 1);
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (t->spans[middle].start <= at) low = middle + 1;
-        else high = middle;
+        if (t->spans[middle].start <= at)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }

@@ -1,8 +1,8 @@
 /* Where the time of traced steps went, and who waited for whom.
  *
- * A call of a group begins when its last rank comes: until then the others wait for that rank. A receive waits for its
- * sender until that begins to send. Everything else is the rank's own: instructions, transfers, the time between. Only
- * complete training steps count; where there is none (a run that hung), all there is. */
+ * A call of a group begins when its last rank comes: until then the others wait for that rank. A receive waits for
+ * its sender until that begins to send. Everything else is the rank's own: instructions, transfers, the time
+ * between. Only complete training steps count; where there is none (a run that hung), all there is. */
 #ifndef TRINE_REPORT_DELAYS_H
 #define TRINE_REPORT_DELAYS_H
 

@@ -68,8 +68,10 @@ static void print_column(const run_log *l, const bool *shown, const char *name, 
         if (any) fputc(',', out);
         any = true;
         double x = step_of(&l->steps[n], of);
-        if (of == -1 || of == LOG_TOKENS) page_fixed(out, x, 0);
-        else page_number(out, x);
+        if (of == -1 || of == LOG_TOKENS)
+            page_fixed(out, x, 0);
+        else
+            page_number(out, x);
     }
     fputc(']', out);
 }
@@ -99,8 +101,10 @@ static const log_step *step_at(const run_log *l, int64_t step) {
     int64_t low = 0, high = l->step_count;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (l->steps[middle].step <= step) low = middle + 1;
-        else high = middle;
+        if (l->steps[middle].step <= step)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low ? &l->steps[low - 1] : NULL;
 }
@@ -127,8 +131,10 @@ static trine_status print_run(const log_start *s, FILE *out) {
     CHECK(text, TRINE_ENOMEM, "no memory for a run's description");
     fprintf(out, "{\"after\":%" PRId64 ",\"run\":", s->after);
     for (const char *at = text; *at; at++)
-        if (*at == '<') fputs("\\u003c", out);
-        else fputc(*at, out);
+        if (*at == '<')
+            fputs("\\u003c", out);
+        else
+            fputc(*at, out);
     fputc('}', out);
     cJSON_free(text);
     return TRINE_OK;
@@ -174,8 +180,10 @@ static trine_status print_data(const page_subject *p, const page_files *files, F
     fputs("{\"version\":\"" TRINE_VERSION "\",\"made\":", out);
     fprintf(out, "%lld,\"watch\":%d,\"curves\":%s,\"hardware\":", (long long)time(NULL), p->watch,
             files->curves.bytes ? "true" : "false");
-    if (p->hardware) page_text(out, p->hardware);
-    else fputs("null", out);
+    if (p->hardware)
+        page_text(out, p->hardware);
+    else
+        fputs("null", out);
     fputs(",\"kinds\":[", out);
     for (int k = 0; k < INSTR_KINDS; k++) {
         if (k) fputc(',', out);
@@ -214,12 +222,16 @@ static void print_style(const page_file *f, FILE *out) {
 
 static void print_licence(const page_file *f, FILE *out) {
     if (!f->bytes) return;
-    fputs("<details id=\"licence\"><summary>Curves are drawn by dygraphs: its licence</summary><pre>",
-          out);
+    fputs(
+        "<details id=\"licence\"><summary>Curves are drawn by dygraphs: its licence</summary><pre>",
+        out);
     for (size_t n = 0; n < f->bytes; n++)
-        if (f->text[n] == '<') fputs("&lt;", out);
-        else if (f->text[n] == '&') fputs("&amp;", out);
-        else fputc(f->text[n], out);
+        if (f->text[n] == '<')
+            fputs("&lt;", out);
+        else if (f->text[n] == '&')
+            fputs("&amp;", out);
+        else
+            fputc(f->text[n], out);
     fputs("</pre></details>\n", out);
 }
 
@@ -233,9 +245,10 @@ trine_status page_print(const page_subject *p, const page_files *files, FILE *ou
           out);
     print_style(&files->curves_style, out);
     print_style(&files->style, out);
-    fputs("</head>\n<body>\n<main id=\"report\"><noscript>This page draws with JavaScript.</noscript>"
-          "</main>\n<footer>\n<p id=\"made\"></p>\n",
-          out);
+    fputs(
+        "</head>\n<body>\n<main id=\"report\"><noscript>This page draws with JavaScript.</noscript>"
+        "</main>\n<footer>\n<p id=\"made\"></p>\n",
+        out);
     print_licence(&files->curves_licence, out);
     fputs("</footer>\n<script type=\"application/json\" id=\"data\">", out);
     TRY(print_data(p, files, out));

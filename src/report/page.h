@@ -1,5 +1,5 @@
-/* One HTML file of runs and a trace, without references to anything outside: the data as JSON in a script element, and
- * the script that draws them (tools/report/page.js; its first lines have the shape of the data). */
+/* One HTML file of runs and a trace, without references to anything outside: the data as JSON in a script element,
+ * and the script that draws them (tools/report/page.js; its first lines have the shape of the data). */
 #ifndef TRINE_REPORT_PAGE_H
 #define TRINE_REPORT_PAGE_H
 
@@ -25,8 +25,8 @@ typedef struct {
     int watch;             /* seconds after which the page loads itself again; 0: never */
 } page_subject;
 
-/* Points of a log that are in the page: of more steps, each bucket of neighbours has those with the least and the most
- * of every number, besides its first and those that were skipped. */
+/* Points of a log that are in the page: of more steps, each bucket of neighbours has those with the least and the
+ * most of every number, besides its first and those that were skipped. */
 #define PAGE_BUCKETS 700
 #define PAGE_STEPS   4000
 

@@ -70,8 +70,7 @@ static void print_pass(const pp_time *t, const program *p, const instr *i, doubl
     page_number(out, t->start);
     fputc(',', out);
     page_number(out, cost);
-    fprintf(out, ",%d,%d,%d,%d", (int)i->kind, i->micro, i->unit,
-            spec_chunk_of(p->spec, i->unit));
+    fprintf(out, ",%d,%d,%d,%d", (int)i->kind, i->micro, i->unit, spec_chunk_of(p->spec, i->unit));
 }
 
 /* A list for each stage: start, length, kind, micro-batch, unit, chunk of each pass, one after the other. */
@@ -115,7 +114,8 @@ static void print_seconds(void *to, const program *stages, const pp_times *times
 
 static trine_status print_forecast(const rehearsal *h, const hardware *machine, bool draws,
                                    FILE *out) {
-    const forecast_rules rules = {.machine = machine, .by = implementation_of(IMPLEMENTATION_TRINE)};
+    const forecast_rules rules = {.machine = machine,
+                                  .by = implementation_of(IMPLEMENTATION_TRINE)};
     const forecast_listener listener = {print_seconds, out};
     forecast f;
     TRY(forecast_times(h, &rules, draws ? &listener : NULL, &f));
@@ -166,8 +166,8 @@ static trine_status print_rehearsed(const rehearsal *h, const hardware *machine,
                       .steady = h->is_steady ? &h->steady : NULL,
                       .dev = h->dev};
     bool draws = may_draw(h);
-    fprintf(out, "\"ranks\":%d,\"micros\":%d,\"bubble\":", axes_size(h->config.parallel.layout, ALL_AXES),
-            h->spec.micros);
+    fprintf(out, "\"ranks\":%d,\"micros\":%d,\"bubble\":",
+            axes_size(h->config.parallel.layout, ALL_AXES), h->spec.micros);
     page_number(out, pp_bubble(&h->spec));
     fputs(",\"idle\":", out);
     page_number(out, h->is_steady ? h->steady.idle : pp_idle(h->stages));

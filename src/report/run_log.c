@@ -47,8 +47,7 @@ static trine_status add_step(run_log *l, const cJSON *o, int64_t step, const cha
     log_step s = {.step = step};
     const log_step *before = l->step_count ? &l->steps[l->step_count - 1] : NULL;
     CHECK(!before || step > before->step, TRINE_EDATA,
-          "%s: step %" PRId64 " comes after step %" PRId64, place, step,
-          before ? before->step : 0);
+          "%s: step %" PRId64 " comes after step %" PRId64, place, step, before ? before->step : 0);
     for (int n = 0; n < LOG_NUMBERS; n++) s.of[n] = number_of(o, names[n]);
     double seconds = s.of[LOG_SECONDS];
     s.hours = (before ? before->hours : 0) + (seconds > 0 ? seconds / 3600 : 0);

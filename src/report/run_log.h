@@ -52,8 +52,8 @@ typedef struct {
     bool torn; /* the last line has no end: it is being written, or its writer was killed */
 } run_log;
 
-/* Destroy *l with run_log_destroy, on failure as well. Errors: TRINE_EDATA begins with the path and the line: no JSON,
- * no line of a log, steps that do not increase, nothing at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+/* Destroy *l with run_log_destroy, on failure as well. Errors: TRINE_EDATA begins with the path and the line: no
+ * JSON, no line of a log, steps that do not increase, nothing at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status run_log_read(run_log *l, const char *path);
 void run_log_destroy(run_log *l);
 
@@ -63,8 +63,8 @@ const char *log_number_text(log_number n);
 /* The newest process that says something of itself; NULL: none does. Pure. */
 const log_start *run_log_start(const run_log *l);
 
-/* Prints the lines of logs as one table: run, step, hours, val_loss and the numbers; a validation has a row of its own
- * where its step has none. Numbers have all their digits. */
+/* Prints the lines of logs as one table: run, step, hours, val_loss and the numbers; a validation has a row of its
+ * own where its step has none. Numbers have all their digits. */
 void run_log_csv(const run_log *logs, int count, FILE *out);
 
 #endif

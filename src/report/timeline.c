@@ -63,8 +63,10 @@ static bool take(reader *r, char c) {
 static bool skip_string(reader *r) {
     if (!take(r, '"')) return false;
     for (; r->at < r->end; r->at++) {
-        if (*r->at == '\\') r->at++;
-        else if (*r->at == '"') return r->at++, true;
+        if (*r->at == '\\')
+            r->at++;
+        else if (*r->at == '"')
+            return r->at++, true;
     }
     return false;
 }
@@ -82,7 +84,8 @@ static trine_status skip_value(reader *r) {
             depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
             if (depth < 0) return fault(r, "a bracket is closed that is not open");
             r->at++;
-            while (!strchr("{}[]", c) && r->at < r->end && !strchr(",{}[]\" \t\r\n", *r->at)) r->at++;
+            while (!strchr("{}[]", c) && r->at < r->end && !strchr(",{}[]\" \t\r\n", *r->at))
+                r->at++;
         }
     } while (depth);
     return TRINE_OK;
@@ -115,8 +118,7 @@ static void read_place(timeline_rank *rank) {
         at++;
         for (int a = 0; a < TRINE_AXES; a++) {
             size_t length = strlen(axis_name((trine_axis)a));
-            if (!strncmp(at, axis_name((trine_axis)a), length))
-                rank->at.at[a] = atoi(at + length);
+            if (!strncmp(at, axis_name((trine_axis)a), length)) rank->at.at[a] = atoi(at + length);
         }
         at += strcspn(at, " ]");
     }
@@ -158,7 +160,8 @@ static trine_group group_of(const char *name) {
 }
 
 static span_kind kind_of(const char *category) {
-    static const char *const kinds[SPAN_KINDS] = {"step", "instruction", "wait", "collective", "message"};
+    static const char *const kinds[SPAN_KINDS] = {"step", "instruction", "wait", "collective",
+                                                  "message"};
     int k = 0;
     while (category && k < SPAN_KINDS && strcmp(category, kinds[k]) != 0) k++;
     return category ? (span_kind)k : SPAN_KINDS;
@@ -166,7 +169,8 @@ static span_kind kind_of(const char *category) {
 
 static trine_status add_span(timeline *t, const cJSON *o, int rank) {
     const cJSON *args = json_member(o, "args");
-    const char *name = json_text(json_member(o, "name")), *waits = json_text(json_member(args, "for"));
+    const char *name = json_text(json_member(o, "name")),
+               *waits = json_text(json_member(args, "for"));
     int step = integer_of(args, "step"), peer = integer_of(args, "peer");
     timeline_span s = {.kind = kind_of(json_text(json_member(o, "cat"))),
                        .rank = rank,
@@ -304,7 +308,8 @@ static trine_status sort_ranks(reader *r) {
         s->rank = place[numbers[s->rank]];
         if (s->peer >= 0) s->peer = place[numbers[s->peer]];
     }
-    for (int64_t n = 0; ok && n < r->end_count; n++) r->ends[n].rank = place[numbers[r->ends[n].rank]];
+    for (int64_t n = 0; ok && n < r->end_count; n++)
+        r->ends[n].rank = place[numbers[r->ends[n].rank]];
     free(numbers);
     free(place);
     CHECK(ok, TRINE_ENOMEM, "no memory for a trace");

@@ -1,7 +1,7 @@
-/* What ranks did in some steps: files of --trace, and of the ring that a run leaves when it hangs or dies (one a node),
- * read together. JSON of the "trace event format": process pid is rank pid, named "rank 3 [pp1 dp0 tp1]"; a span (ph X)
- * is known by its category: step, instruction, wait, collective, message. An event that is none of these, and a member
- * that is not known, are ignored; one that is missing has no value (-1, NaN). */
+/* What ranks did in some steps: files of --trace, and of the ring that a run leaves when it hangs or dies (one a
+ * node), read together. JSON of the "trace event format": process pid is rank pid, named "rank 3 [pp1 dp0 tp1]"; a
+ * span (ph X) is known by its category: step, instruction, wait, collective, message. An event that is none of these,
+ * and a member that is not known, are ignored; one that is missing has no value (-1, NaN). */
 #ifndef TRINE_REPORT_TIMELINE_H
 #define TRINE_REPORT_TIMELINE_H
 

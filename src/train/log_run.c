@@ -58,8 +58,7 @@ static bool is_given(const options *o, const option *row) {
 /* The rows whose value is not the default, as a command line. */
 static bool add_options(cJSON *object, const trine_config *config) {
     trine_config initial = trine_config_default();
-    const options o = config_options(config, NULL, NULL),
-                  d = config_options(&initial, NULL, NULL);
+    const options o = config_options(config, NULL, NULL), d = config_options(&initial, NULL, NULL);
     cJSON *array = cJSON_AddArrayToObject(object, "options");
     bool ok = array;
     char value[OPTION_TEXT], without[OPTION_TEXT];
@@ -76,14 +75,15 @@ static bool add_options(cJSON *object, const trine_config *config) {
 cJSON *log_run_object(const trine_trainer *t, int argc, char *const argv[]) {
     char layout[AXES_TEXT];
     cJSON *o = cJSON_CreateObject();
-    bool ok = o && json_add_number(o, "after", (double)t->steps) &&
-              json_add_text(o, "version", TRINE_VERSION) &&
-              json_add_number(o, "time", (double)time(NULL)) &&
-              json_add_number(o, "ranks", trine_world_size(t->world)) &&
-              json_add_number(o, "nodes", mesh_node_count(t->mesh)) && add_hosts(o, t) &&
-              json_add_text(o, "layout",
-                            axes_text_outermost(t->config.parallel.layout, layout, sizeof layout)) &&
-              add_command(o, argc, argv) && add_options(o, &t->config);
+    bool ok =
+        o && json_add_number(o, "after", (double)t->steps) &&
+        json_add_text(o, "version", TRINE_VERSION) &&
+        json_add_number(o, "time", (double)time(NULL)) &&
+        json_add_number(o, "ranks", trine_world_size(t->world)) &&
+        json_add_number(o, "nodes", mesh_node_count(t->mesh)) && add_hosts(o, t) &&
+        json_add_text(o, "layout",
+                      axes_text_outermost(t->config.parallel.layout, layout, sizeof layout)) &&
+        add_command(o, argc, argv) && add_options(o, &t->config);
     if (ok) return o;
     cJSON_Delete(o);
     return NULL;

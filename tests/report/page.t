@@ -3,6 +3,7 @@
 # Pages of trine-report in headless Chromium, at three widths, light and dark: no script error, no request to anywhere,
 # no text over other text or cut off. The check is first seen to find each of these. Leaves a picture in
 # $BUILD/report/report.png, which the README shows.
+# shellcheck disable=SC2016  # Perl expands the texts in quotation marks
 . tests/lib.sh
 LIMIT=600
 packages build report || skip_all "Chromium: cannot be installed"
@@ -63,8 +64,10 @@ train 2 resumed --tp 2 --train-iters 100 --lr-decay-iters 100 --save "$dir/run" 
 check "two trainings, the second goes on with the first on another layout" test "$status" -eq 0
 train 2 other --dp 2 --train-iters 100 --lr 1e-3
 train 4 zb --pp 4 --schedule zb --train-iters 5
-train 2 pictured --pp 2 --schedule zb --train-iters 60 --num-layers 6 --hidden-size 256 --global-batch-size 32 \
-    $("$TRAIN" --help | grep -q -e '--trace FILE' && echo --trace "$dir/pictured.json" --trace-steps 50-52)
+traced=
+if "$TRAIN" --help | grep -q -e '--trace FILE'; then traced="--trace $dir/pictured.json --trace-steps 50-52"; fi
+# shellcheck disable=SC2086  # words are meant to be split
+train 2 pictured --pp 2 --schedule zb --train-iters 60 --num-layers 6 --hidden-size 256 --global-batch-size 32 $traced
 
 # A trace of 64 ranks, pp 4 x dp 16, of which rank 21 is slow in every pass; as --trace writes it.
 awk -v ranks=64 -v micros=24 'BEGIN {
