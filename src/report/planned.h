@@ -7,9 +7,9 @@
 
 #include "report/run_log.h"
 
-/* Prints {"layout", "bubble", "idle", "memory", "passes", "unit", "forecast"} of the options that a process has
- * logged; what cannot be made from them is left out, and "missing" says why. hardware: a name or path
- * (cost/hardware.h); NULL: passes take units of time. Errors: those of hardware_read; TRINE_ENOMEM. Not
+/* Prints {"ranks", "micros", "bubble", "idle", "stages", "memory", "passes", "span", "unit", "forecast"} of the
+ * options that a process has logged; what cannot be made from them is left out, and "missing" says why. hardware: a
+ * name or path (cost/hardware.h); NULL: passes take units of time. Errors: those of hardware_read; TRINE_ENOMEM. Not
  * collective. */
 trine_status planned_print(const log_start *start, const char *hardware, FILE *out);
 

@@ -62,6 +62,19 @@ check "which add up to the step" holds '
     my $f = $j->{runs}[0]{planned}{forecast}; my $sum = 0; $sum += $_ for @{$f->{stages}[0]};
     $f->{step} > 0 && near($sum, $f->{step}, 1e-4) && $j->{runs}[0]{planned}{unit} eq "s"'
 
+# ---- A training's own log
+
+token_file "$data" 20240520 1 4000 4000
+rm -rf "$dir/run"
+job 0 --data-path "$data" --log "$dir/own" --global-batch-size 4 --save "$dir/run" --save-interval 2 --train-iters 5 --lr 0.002
+page "$dir/own"
+check "a training's log says what was started, and with which options" holds '
+    my $s = $j->{runs}[0]{starts}[0]; my %o = map { split /=/, $_, 2 } @{$s->{run}{options}};
+    @{$j->{runs}[0]{starts}} == 1 && $s->{after} == 0 && $s->{run}{command}[-1] eq "0.002" && $s->{run}{ranks} == 1 && $o{"--lr"} == 0.002 &&
+    $o{"--num-layers"} == 2 && !exists $o{"--seed"} && !exists $o{"--clip-grad"} && !exists $o{"--zero"} && $j->{runs}[0]{resident} > 1e6'
+check "and its checkpoints, each once" holds '"@{$j->{runs}[0]{checkpoints}}" eq "2 4"'
+check "its plan is made from them" holds '@{$j->{runs}[0]{planned}{memory}{stages}} == 1'
+
 # ---- Many steps: what stands out is there
 
 awk 'BEGIN {
