@@ -8,7 +8,7 @@
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian), slurm
-#                     (jobs under Slurm), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
+#                     (jobs under Slurm), report (pages in Chromium), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
@@ -171,10 +171,34 @@ $(BUILD)/%: examples/%.c $(LIB)
 	$(call line,CCLD,$@)
 	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
 
+# The files of trine-report's page. Curves are drawn by dygraphs, which is taken from where it is installed, with its
+# licence; without it the program is built without curves, and says so.
+DYGRAPHS ?= $(wildcard /usr/share/javascript/dygraphs/dygraph.min.js)
+DYGRAPHS_CSS     := $(firstword $(wildcard $(DYGRAPHS:.js=.css) $(dir $(DYGRAPHS))dygraph.css))
+DYGRAPHS_LICENCE := $(firstword $(wildcard $(dir $(DYGRAPHS))LICENSE.txt $(dir $(DYGRAPHS))../LICENSE.txt \
+                    /usr/share/doc/libjs-dygraphs/copyright))
+ifneq ($(DYGRAPHS),)
+$(foreach f,$(DYGRAPHS) $(DYGRAPHS_CSS) $(DYGRAPHS_LICENCE),$(if $(wildcard $f),,$(error DYGRAPHS=$f: no such file)))
+$(if $(DYGRAPHS_CSS),,$(error DYGRAPHS=$(DYGRAPHS): no dygraph.css beside it))
+$(if $(DYGRAPHS_LICENCE),,$(error DYGRAPHS=$(DYGRAPHS): no LICENSE.txt beside it, which the pages must contain))
+DYGRAPHS_FILES := -DDYGRAPHS_JS='"$(DYGRAPHS)"' -DDYGRAPHS_CSS='"$(DYGRAPHS_CSS)"' -DDYGRAPHS_LICENCE='"$(DYGRAPHS_LICENCE)"'
+endif
+PAGE     := $(BUILD)/report/page.o
+PAGE_CC  := $(CC) -DPAGE_JS='"tools/report/page.js"' -DPAGE_CSS='"tools/report/page.css"' $(DYGRAPHS_FILES)
+with_page = $(if $(filter %trine-report,$(1)),$(PAGE))
+
+$(BUILD)/report/flags: FORCE
+	@mkdir -p $(@D)
+	@echo "$(subst ",',$(PAGE_CC))" | cmp -s - $@ || echo "$(subst ",',$(PAGE_CC))" >$@
+
+$(PAGE): tools/report/embed.S tools/report/page.js tools/report/page.css $(DYGRAPHS) $(BUILD)/report/flags
+	$(call line,AS,$<)
+	$(Q)$(PAGE_CC) -c $< -o $@
+
 .SECONDEXPANSION:
-$(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $(LIB)
+$(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $$(call with_page,$$@) $(LIB)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
+	$(Q)$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LIBS)
 
 $(HARNESS) $(TEST_OBJ): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -397,7 +421,7 @@ deps:
 	@tools/deps.sh build test demo
 
 DEMOS := smollm2
-DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-tokens)
+DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-report trine-tokens)
 demo:
 	$(if $(filter-out $(DEMOS),$(MODEL)),$(error make demo: MODEL is $(DEMOS), or empty))
 	@tools/deps.sh build demo $(if $(MODEL),$(if $(TRINE_PYTHON),,outside))
@@ -436,8 +460,8 @@ $(AS_INSTALLED)/libdir: FORCE
 # Programs look for libtrine_cuda.so in ../lib, and with this in libdir. RPATH= omits it.
 RPATH ?= -Wl,-rpath,$(libdir)
 program_source = $(if $(filter trine-train,$(1)),examples/train_gpt.c,tools/$(subst -,_,$(1)).c)
-$(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $(LIB) $(AS_INSTALLED)/libdir
-	$(COMPILE) $< -o $@ $(LIB) $(LIBS) $(RPATH)
+$(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $$(call with_page,$$@) $(LIB) $(AS_INSTALLED)/libdir
+	$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LIBS) $(RPATH)
 
 $(AS_INSTALLED)/%.1: $(AS_INSTALLED)/%
 	$< --help=man >$@

@@ -126,6 +126,7 @@ int main(int argc, char **argv) {
     if (run.tensorboard && trine_trainer_tensorboard(trainer, run.tensorboard) != TRINE_OK)
         return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);
+    if (opened == TRINE_OK) opened = trine_log_run(log, argc, argv);
     if (trine_world_agree(world, opened) != TRINE_OK) return leave(world);
     trine_status status = trine_trainer_banner(trainer, stdout);
     if (status == TRINE_OK) status = train(trainer, log, &run, step, &stop);

@@ -421,6 +421,9 @@ typedef struct trine_log trine_log;
  * token files or the file of a started profile: nothing is changed then. Not collective. */
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
                               double peak_tflops);
+/* The next line of the file gets a member "run": what was started, on which ranks, with which configuration
+ * (docs/formats.md); trine-report reads it. argv is the command. Errors: TRINE_ENOMEM. Not collective. */
+trine_status trine_log_run(trine_log *log, int argc, char *const argv[]);
 /* Not collective. */
 void trine_log_destroy(trine_log **log);
 /* *has = whether the log file already has the validation of the trainer's current step.

@@ -59,3 +59,8 @@ printf '\ngenerated text (%s/trine-generate %s --prompt "%s" --tokens %s --tempe
     cat "$out/said" >&2
     exit 1
 }
+
+printf '\nreport: '
+set -- "$log"
+[ ! -e "$out/trace.json" ] || set -- "$@" "$out/trace.json"
+"$build/trine-report" "$@" --out "$out/report.html"

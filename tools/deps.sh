@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs missing dependencies. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi] [demo] [clang] [bare]
-# [outside].
+# [outside] [report].
 # A dependency counts as present if it can be used (a command runs, a header is found), from whatever source;
 # if all are present nothing is printed. Missing packages are installed with apt on Debian and Ubuntu, as root or
 # through sudo; elsewhere they are listed and the exit status is 1.
@@ -13,7 +13,7 @@ list=
 if [ "${1:-}" = --list ]; then
     list=yes
     shift
-    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside
+    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside report
 fi
 [ $# -gt 0 ] || set -- build test demo
 
@@ -59,6 +59,11 @@ german_source() {
     test -e /usr/share/i18n/locales/de_DE && localedef --version
 }
 
+# The library of trine-report's curves, unless make DYGRAPHS=FILE names another place, or none.
+curves() {
+    test -n "${DYGRAPHS+set}" || test -e /usr/share/javascript/dygraphs/dygraph.min.js
+}
+
 prove_runs() {
     prove --version
 }
@@ -83,6 +88,7 @@ for group in "$@"; do
             need libutf8proc-dev header utf8proc.h
             need zlib1g-dev header zlib.h
             need libzstd-dev header zstd.h
+            need libjs-dygraphs curves
             ;;
         test)
             need g++ has c++
@@ -126,8 +132,9 @@ for group in "$@"; do
         outside) # PyTorch and transformers (tools/venv.sh)
             need python3-venv venv_runs
             ;;
+        report) need chromium has chromium ;; # pages in a browser (tests/report/page.t)
         *)
-            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare, outside" >&2
+            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare, outside, report" >&2
             exit 1
             ;;
     esac

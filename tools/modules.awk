@@ -3,7 +3,7 @@
 #   train -> plan -> run -> {model -> tp; dp; zero; pp; norm} -> state -> core -> comm -> device -> base
 #   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;
 #   train, doctor -> profile -> core;  train, plan -> trace -> core
-#   plan, doctor -> cost -> {model -> tp}
+#   report -> plan;  plan, doctor -> cost -> {model -> tp}
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include, and call, itself and the modules beside it in the table below,
@@ -34,6 +34,7 @@ BEGIN {
     allowed["doctor"] = "cost model profile core comm device base"
     allowed["plan"] = "config cost trace run model tp dp zero pp state data core comm device base"
     allowed["train"] = "config tokenizer cost plan profile trace run model tp dp zero pp norm state data ckpt core comm device base"
+    allowed["report"] = "plan config cost pp model state core comm device base"
     for (module in allowed) {
         count = split(allowed[module], names, " ")
         for (i = 1; i <= count; i++) may[module, names[i]] = 1

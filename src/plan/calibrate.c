@@ -26,15 +26,19 @@ static trine_status bad_option(const reader *r, const char *text) {
                  r->path, r->line, text);
 }
 
-/* "num-layers=2". The value points into the text. */
+/* "--num-layers=2", or "--bf16". The value points into the text. What a step does not depend on, as a path, is left
+ * out. */
 static trine_status take_option(const reader *r, const options *o, const char *text) {
-    size_t length = text ? strcspn(text, "=") : 0;
-    CHECK(text && text[length], TRINE_EDATA, "%s, line %d: an option of \"run\" is no NAME=VALUE",
-          r->path, r->line);
+    CHECK(text && !strncmp(text, "--", 2), TRINE_EDATA,
+          "%s, line %d: an option of \"run\" is no --NAME=VALUE", r->path, r->line);
+    const char *name = text + 2;
+    size_t length = strcspn(name, "=");
     for (size_t n = 0; n < o->count; n++) {
         const option *row = &o->rows[n];
-        bool is = row->name && strlen(row->name) == length && !memcmp(row->name, text, length);
-        if (is && options_member(o, row) && options_take(o, row, text + length + 1))
+        bool is = row->name && strlen(row->name) == length && !memcmp(row->name, name, length);
+        if (is && row->role < OPTION_JOINT) return TRINE_OK;
+        if (is && options_member(o, row) &&
+            options_take(o, row, name[length] ? name + length + 1 : "on"))
             return TRINE_OK;
     }
     status_clear(); /* of a family that there is not */

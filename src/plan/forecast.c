@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "pp/simulate.h"
 
 const char *forecast_text(forecast_part part) {
     static const char *const texts[] = {
@@ -21,9 +20,10 @@ typedef struct {
     const forecast_rules *rules;
     pricing prices;
     const program *programs; /* of all stages */
-    rank_state *states;      /* (stages): sizes only */
-    int stated;              /* of them exist */
-    double *updates;         /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
+    const forecast_listener *listener;
+    rank_state *states; /* (stages): sizes only */
+    int stated;         /* of them exist */
+    double *updates;    /* (units) seconds of UPDATE; of NORM's squares behind: (stages) */
 } step_prices;
 
 static const unit_seconds *unit_price(step_prices *w, const program *p, const instr *i) {
@@ -99,6 +99,8 @@ static trine_status simulate(step_prices *w, forecast *f) {
         f->stage[p][FORECAST_MESSAGES] = t.waits[p][PP_WAITS_MESSAGE];
         f->stage[p][FORECAST_DP] = t.waits[p][PP_WAITS_COLLECTIVE];
     }
+    const forecast_listener *l = w->listener;
+    if (l && w->prices.status == TRINE_OK) l->on_times(l->to, w->programs, &t, stage_time, w);
     pp_times_destroy(&t);
     return w->prices.status;
 }
@@ -115,8 +117,10 @@ static trine_status price_and_simulate(step_prices *w, forecast *f) {
 
 /* Of these programs. */
 static trine_status forecast_programs(const rehearsal *r, const forecast_rules *rules,
-                                      const program *programs, forecast *f) {
+                                      const program *programs, const forecast_listener *listener,
+                                      forecast *f) {
     step_prices w = {.r = r,
+                     .listener = listener,
                      .rules = rules,
                      .prices = pricing_of(rules, &r->config, r->ranks, r->dev, r->spec.micros),
                      .programs = programs};
@@ -147,10 +151,16 @@ static void drop_waiting(forecast *f) {
 }
 
 trine_status forecast_step(const rehearsal *r, const forecast_rules *rules, forecast *out) {
+    return forecast_times(r, rules, NULL, out);
+}
+
+trine_status forecast_times(const rehearsal *r, const forecast_rules *rules,
+                            const forecast_listener *listener, forecast *out) {
     forecast longer;
-    TRY(forecast_programs(r, rules, r->is_steady ? r->steady.steps[0] : r->stages, out));
+    const program *first = r->is_steady ? r->steady.steps[0] : r->stages;
+    TRY(forecast_programs(r, rules, first, r->is_steady ? NULL : listener, out));
     if (r->is_steady) {
-        trine_status status = forecast_programs(r, rules, r->steady.steps[1], &longer);
+        trine_status status = forecast_programs(r, rules, r->steady.steps[1], NULL, &longer);
         if (status != TRINE_OK) forecast_destroy(out);
         TRY(status);
         continue_steady(out, &longer, (double)r->steady.periods);

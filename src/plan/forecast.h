@@ -6,6 +6,7 @@
 
 #include "plan/pricing.h"
 #include "plan/rehearse.h"
+#include "pp/simulate.h"
 
 /* Where the time of a stage goes; its parts add up to the step. */
 #define FORECAST_LIST(X)                                                                                           \
@@ -30,9 +31,18 @@ typedef struct {
     double (*stage)[FORECAST_PARTS]; /* (stages) seconds; owned */
 } forecast;
 
+/* Called with the programs and their times, in seconds, and the time of each pass. */
+typedef struct {
+    void (*on_times)(void *to, const program *stages, const pp_times *times, pp_cost cost, const void *context);
+    void *to;
+} forecast_listener;
+
 /* Of a rehearsed configuration (REHEARSE_PLAN is enough). Destroy *out with forecast_destroy. Errors: TRINE_ENOMEM,
  * TRINE_EPROGRAM. Not collective. */
 trine_status forecast_step(const rehearsal *r, const forecast_rules *rules, forecast *out);
+/* The same; `listener` (NULL: none) gets the times of whole programs. */
+trine_status forecast_times(const rehearsal *r, const forecast_rules *rules, const forecast_listener *listener,
+                            forecast *out);
 void forecast_destroy(forecast *f);
 
 /* "compute". Pure. */

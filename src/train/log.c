@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/c_locale.h"
 #include "base/human.h"
@@ -10,21 +11,22 @@
 #include "base/progress.h"
 #include "base/terminal_line.h"
 #include "comm/api/comm.h"
-#include "config/given.h"
 #include "train/log_file.h"
+#include "train/log_run.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
 
 struct trine_log {
     trine_trainer *trainer;
     bool writes; /* world rank 0 */
-    bool has_run; /* a line of the file says how this run was started */
     FILE *out;
     log_file file;
     double peak_flops; /* of one rank; 0: unknown */
     double recent;     /* seconds per step, smoothed, for the ETA */
     uint64_t tokens;
     uint64_t samples; /* up to which completed epochs have been printed */
+    cJSON *run;       /* owned: how this process was started; NULL: a line of the file says it */
+    int64_t saved;    /* the newest checkpoint that a line has */
 };
 
 /* Refuses a path that is a token file or the profile, which the log would overwrite. */
@@ -38,6 +40,13 @@ static trine_status open_file(trine_log *l, trine_trainer *t, const char *path) 
     TRY(output_lock(l->file.out));
     t->log = l->file.out;
     return log_file_begin(&l->file, t->steps);
+}
+
+static trine_status describe(trine_log *l, int argc, char *const argv[]) {
+    cJSON_Delete(l->run);
+    l->run = log_run_object(l->trainer, argc, argv);
+    CHECK(l->run, TRINE_ENOMEM, "no memory for the log's description of the run");
+    return TRINE_OK;
 }
 
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
@@ -55,8 +64,10 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->samples = trainer->samples;
     if (!trainer->shows) progress_begin(out, TRINE_PROGRESS_AUTO, l->writes);
     trace_set_folder(trainer->trace, path);
+    l->saved = trainer->saved;
     if (!path || !l->writes) return TRINE_OK;
     trine_status status = open_file(l, trainer, path);
+    if (status == TRINE_OK) status = describe(l, 0, NULL);
     if (status != TRINE_OK) trine_log_destroy(log);
     return status_user(status);
 }
@@ -67,7 +78,7 @@ void trine_log_destroy(trine_log **log) {
     terminal_line_erase();
     if (l->trainer->log == l->file.out) l->trainer->log = NULL;
     output_close(&l->file.out);
-    cJSON_free(l->file.run);
+    cJSON_Delete(l->run);
     free(l);
     *log = NULL;
 }
@@ -94,12 +105,33 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
-static trine_status add_line(trine_log *l, int64_t step, const cJSON *object) {
-    char *text = json_print(object, false);
+/* What the first line after the start, or after a checkpoint, has besides. */
+static bool add_news(const trine_log *l, cJSON *object) {
+    int64_t saved = l->trainer->saved;
+    if (saved >= 0 && saved != l->saved && !add_count(object, "checkpoint", (uint64_t)saved))
+        return false;
+    return !l->run || cJSON_AddItemReferenceToObject(object, "run", l->run);
+}
+
+/* The most memory that this process has had so far; 0: unknown. */
+static uint64_t resident_bytes(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) ? 0 : (uint64_t)used.ru_maxrss * 1024;
+}
+
+/* What a line that is lost was to say, the next one says. */
+static trine_status add_line(trine_log *l, int64_t step, cJSON *object) {
+    char *text = add_news(l, object) ? json_print(object, false) : NULL;
     CHECK(text, TRINE_ENOMEM, "no memory for a line of the log");
+    int64_t lost = l->file.lost;
     trine_status status = log_file_add(&l->file, step, text);
     cJSON_free(text);
-    return status;
+    if (status != TRINE_OK || l->file.lost != lost) return status;
+    l->saved = l->trainer->saved;
+    cJSON_DeleteItemFromObject(object, "run");
+    cJSON_Delete(l->run);
+    l->run = NULL;
+    return TRINE_OK;
 }
 
 /* Writes and deletes the object. */
@@ -107,8 +139,8 @@ static trine_status write_line(trine_log *l, int64_t step, cJSON *object, bool c
     tensorboard *board = l->trainer->board;
     trine_status status =
         complete ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a line of the log");
-    if (status == TRINE_OK && l->file.out) status = add_line(l, step, object);
     if (status == TRINE_OK && board) status = tensorboard_add(board, step, object);
+    if (status == TRINE_OK && l->file.out) status = add_line(l, step, object);
     cJSON_Delete(object);
     return status;
 }
@@ -140,46 +172,10 @@ static bool add_energy(cJSON *object, const trine_metrics *m) {
             add_number(object, "watts", m->joules / m->seconds));
 }
 
-static void add_option(void *context, const option *row, const char *value) {
-    cJSON **list = context;
-    if (row->role < OPTION_JOINT) return; /* each rank has its own, as a path */
-    size_t size = strlen(row->name) + strlen(value) + 2;
-    char *text = malloc(size);
-    if (text) snprintf(text, size, "%s=%s", row->name, value);
-    cJSON *item = text ? cJSON_CreateString(text) : NULL;
-    free(text);
-    if (*list && item && cJSON_AddItemToArray(*list, item)) return;
-    cJSON_Delete(item);
-    cJSON_Delete(*list);
-    *list = NULL;
-}
-
-/* What a prediction of the step starts from: ranks, nodes, and the options that are not at their defaults. NULL: no
- * memory. */
-static cJSON *make_run(const trine_trainer *t) {
-    const trine_config none = trine_config_default();
-    const options given = config_options(&t->config, NULL, NULL),
-                  base = config_options(&none, NULL, NULL);
-    cJSON *run = cJSON_CreateObject(), *list = cJSON_CreateArray();
-    given_options(&given, &base, add_option, &list);
-    if (run && list && add_count(run, "ranks", (uint64_t)trine_world_size(t->world)) &&
-        add_count(run, "nodes", (uint64_t)mesh_node_count(t->mesh)) &&
-        cJSON_AddItemToObject(run, "options", list))
-        return run;
-    cJSON_Delete(list);
-    cJSON_Delete(run);
-    return NULL;
-}
-
-/* Adds it to the first line of a run that is not started as the one that it continues. */
-static bool add_run(trine_log *l, cJSON *line) {
-    cJSON *run = l->has_run ? NULL : make_run(l->trainer);
-    char *text = run ? json_print(run, false) : NULL;
-    bool told = l->has_run || (text && l->file.run && !strcmp(text, l->file.run));
-    cJSON_free(text);
-    if (!told && text && cJSON_AddItemToObject(line, "run", run)) return true;
-    cJSON_Delete(run);
-    return told;
+trine_status trine_log_run(trine_log *l, int argc, char *const argv[]) {
+    CHECK_GIVEN(l, "log");
+    CHECK_GIVEN(argv, "argv");
+    return l->run ? describe(l, argc, argv) : TRINE_OK;
 }
 
 static trine_status write_step(trine_log *l, const trine_metrics *m) {
@@ -188,16 +184,13 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
-              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) && add_run(l, o) &&
+              add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_number(o, "loss_scale", m->loss_scale) &&
               add_count(o, "skips", (uint64_t)m->skips) &&
-              (planned <= 0 || add_number(o, "planned_seconds", planned)) &&
-              add_energy(o, m);
-    int64_t lost = l->file.lost;
-    TRY(write_line(l, m->step, o, ok));
-    l->has_run |= l->file.lost == lost;
-    return TRINE_OK;
+              (planned <= 0 || add_number(o, "planned_seconds", planned)) && add_energy(o, m) &&
+              add_count(o, "resident_bytes", resident_bytes());
+    return write_line(l, m->step, o, ok);
 }
 
 /* ---- The terminal ---- */

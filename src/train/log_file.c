@@ -19,10 +19,6 @@ static bool is_kept(log_file *f, const char *line, ssize_t length, int64_t steps
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
     bool kept = cJSON_IsNumber(step) && step->valuedouble <= (double)steps;
     if (kept && step->valuedouble == (double)steps && json_member(o, "val_loss")) f->has_val = true;
-    if (kept && json_member(o, "run")) {
-        cJSON_free(f->run);
-        f->run = json_print(json_member(o, "run"), false);
-    }
     cJSON_Delete(o);
     return kept;
 }

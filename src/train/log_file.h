@@ -12,7 +12,6 @@ typedef struct {
     output *out;  /* NULL: none */
     bool events;  /* its records are events, not lines */
     bool has_val; /* the lines kept by log_file_begin include the validation of their last step */
-    char *run;    /* owned: the last "run" of the lines kept; NULL: none */
     int64_t lost, gap;   /* lines that this run could not write; those of them in the open gap */
     int64_t first, last; /* the gap's first and last step */
 } log_file;

@@ -202,6 +202,8 @@ static void logs(void **state) {
     ALLOW(trine_log_create, path, true); /* tests/train/log.c */
     ALLOW(trine_log_destroy, log, DONE(trine_log_destroy(NULL)));
     ALLOW(trine_log_destroy, log, DONE(trine_log_destroy(&log)));
+    REFUSE(trine_log_run, log, NULL, 0, ANY);
+    REFUSE(trine_log_run, argv, ANY, 0, NULL);
     REFUSE(trine_log_has_val, log, NULL, ANY);
     REFUSE(trine_log_has_val, has, ANY, NULL);
     REFUSE(trine_log_check, log, NULL);

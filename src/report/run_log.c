@@ -1,0 +1,163 @@
+#include "report/run_log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/input.h"
+#include "base/status.h"
+
+#define LOG_BYTES ((uint64_t)1 << 34) /* of a file, at most */
+
+static const char *const names[] = {
+#define LOG_TEXT(name, text) text,
+    LOG_LIST(LOG_TEXT)
+#undef LOG_TEXT
+};
+
+const char *log_number_text(log_number n) {
+    return names[n];
+}
+
+/* Room for one more entry of an array whose size doubles. */
+static bool room(void *array, int64_t count, size_t size) {
+    void **at = array;
+    if (count & (count - 1)) return true;
+    void *more = realloc(*at, (size_t)(count ? 2 * count : 1) * size);
+    if (more) *at = more;
+    return more != NULL;
+}
+
+#define APPEND(array, count, ...)                                                                  \
+    do {                                                                                           \
+        CHECK(room(&(array), (count), sizeof *(array)), TRINE_ENOMEM, "no memory for a log");      \
+        (array)[(count)++] = __VA_ARGS__;                                                          \
+    } while (0)
+
+/* ---- A line ---------------------------------------------------------------------------------- */
+
+static double number_of(const cJSON *object, const char *name) {
+    const cJSON *item = json_member(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
+}
+
+static trine_status add_step(run_log *l, const cJSON *o, int64_t step, const char *place) {
+    log_step s = {.step = step};
+    const log_step *before = l->step_count ? &l->steps[l->step_count - 1] : NULL;
+    CHECK(!before || step > before->step, TRINE_EDATA,
+          "%s: step %" PRId64 " comes after step %" PRId64, place, step, before ? before->step : 0);
+    for (int n = 0; n < LOG_NUMBERS; n++) s.of[n] = number_of(o, names[n]);
+    double seconds = s.of[LOG_SECONDS];
+    s.hours = (before ? before->hours : 0) + (seconds > 0 ? seconds / 3600 : 0);
+    APPEND(l->steps, l->step_count, s);
+    return TRINE_OK;
+}
+
+static trine_status add_start(run_log *l, cJSON *o, int64_t step) {
+    uint64_t after;
+    const cJSON *run = json_member(o, "run");
+    if (!cJSON_IsObject(run)) return TRINE_OK;
+    if (!json_integer(json_member(run, "after"), &after)) after = (uint64_t)(step ? step - 1 : 0);
+    log_start start = {(int64_t)after, cJSON_DetachItemFromObjectCaseSensitive(o, "run")};
+    if (!room(&l->starts, l->start_count, sizeof start)) cJSON_Delete(start.run);
+    APPEND(l->starts, l->start_count, start);
+    return TRINE_OK;
+}
+
+static trine_status add_line(run_log *l, cJSON *o, const char *place) {
+    uint64_t step, saved;
+    CHECK(json_integer(json_member(o, "step"), &step), TRINE_EDATA,
+          "%s: no line of a log (--log): it has no \"step\"", place);
+    TRY(add_start(l, o, (int64_t)step));
+    if (json_integer(json_member(o, "checkpoint"), &saved))
+        APPEND(l->checkpoints, l->checkpoint_count, (int64_t)saved);
+    if (json_member(o, "loss")) TRY(add_step(l, o, (int64_t)step, place));
+    if (json_member(o, "val_loss"))
+        APPEND(l->vals, l->val_count, (log_val){(int64_t)step, number_of(o, "val_loss")});
+    return TRINE_OK;
+}
+
+/* ---- A file ---------------------------------------------------------------------------------- */
+
+static trine_status read_lines(run_log *l, const char *text, size_t bytes) {
+    char place[600];
+    int64_t number = 0;
+    for (const char *end; bytes; bytes -= (size_t)(end + 1 - text), text = end + 1) {
+        cJSON *o;
+        end = memchr(text, '\n', bytes);
+        l->torn = !end;
+        if (!end) return TRINE_OK;
+        snprintf(place, sizeof place, "%s, line %" PRId64, l->path, ++number);
+        TRY(json_read(&o, text, (size_t)(end - text), place));
+        trine_status status = add_line(l, o, place);
+        cJSON_Delete(o);
+        TRY(status);
+    }
+    return TRINE_OK;
+}
+
+trine_status run_log_read(run_log *l, const char *path) {
+    char *text;
+    size_t bytes;
+    *l = (run_log){.path = path};
+    TRY(input_text(&text, &bytes, LOG_BYTES, path));
+    trine_status status = read_lines(l, text, bytes);
+    free(text);
+    TRY(status);
+    CHECK(l->step_count || l->val_count, TRINE_EDATA, "%s: no lines of a log (--log)%s", path,
+          bytes && l->torn ? "; its only line has no end" : "");
+    return TRINE_OK;
+}
+
+void run_log_destroy(run_log *l) {
+    for (int64_t n = 0; n < l->start_count; n++) cJSON_Delete(l->starts[n].run);
+    free(l->steps);
+    free(l->vals);
+    free(l->starts);
+    free(l->checkpoints);
+    *l = (run_log){0};
+}
+
+const log_start *run_log_start(const run_log *l) {
+    return l->start_count ? &l->starts[l->start_count - 1] : NULL;
+}
+
+/* ---- A table --------------------------------------------------------------------------------- */
+
+static void print_number(double x, FILE *out) {
+    char text[JSON_NUMBER];
+    fprintf(out, ",%s", isnan(x) ? "" : json_number(text, x));
+}
+
+/* s: NULL: a row of a validation alone. */
+static void print_row(const run_log *l, int64_t step, const log_step *s, double val, FILE *out) {
+    csv_print(l->path, out);
+    fprintf(out, ",%" PRId64, step);
+    print_number(s ? s->hours : (double)NAN, out);
+    print_number(val, out);
+    for (int n = 0; n < LOG_NUMBERS; n++) print_number(s ? s->of[n] : (double)NAN, out);
+    fputc('\n', out);
+}
+
+static void print_log(const run_log *l, FILE *out) {
+    int64_t v = 0;
+    for (int64_t n = 0; n <= l->step_count; n++) {
+        const log_step *s = n < l->step_count ? &l->steps[n] : NULL;
+        while (v < l->val_count && (!s || l->vals[v].step < s->step)) {
+            print_row(l, l->vals[v].step, NULL, l->vals[v].loss, out);
+            v++;
+        }
+        if (!s) return;
+        bool has = v < l->val_count && l->vals[v].step == s->step;
+        print_row(l, s->step, s, has ? l->vals[v++].loss : (double)NAN, out);
+    }
+}
+
+void run_log_csv(const run_log *logs, int count, FILE *out) {
+    fputs("run,step,hours,val_loss", out);
+    for (int n = 0; n < LOG_NUMBERS; n++) fprintf(out, ",%s", names[n]);
+    fputc('\n', out);
+    for (int n = 0; n < count; n++) print_log(&logs[n], out);
+}

@@ -1,0 +1,90 @@
+#include "train/log_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/api/axes.h"
+#include "comm/api/comm.h"
+#include "config/config.h"
+
+static bool add_string(cJSON *array, const char *text) {
+    cJSON *item = array ? cJSON_CreateString(text) : NULL;
+    return item && cJSON_AddItemToArray(array, item);
+}
+
+static bool add_command(cJSON *object, int argc, char *const argv[]) {
+    cJSON *array = cJSON_AddArrayToObject(object, "command");
+    bool ok = array;
+    for (int n = 0; ok && n < argc; n++) ok = add_string(array, argv[n]);
+    return ok;
+}
+
+/* The hosts, each once, in the order of their first ranks. */
+static bool add_hosts(cJSON *object, const trine_trainer *t) {
+    const char *const *hosts = comm_host_names(t->world);
+    cJSON *array = cJSON_AddArrayToObject(object, "hosts");
+    bool ok = array;
+    for (int r = 0; ok && hosts && r < trine_world_size(t->world); r++) {
+        bool said = false;
+        for (const cJSON *h = array->child; h && !said; h = h->next)
+            said = !strcmp(h->valuestring, hosts[r]);
+        if (!said) ok = add_string(array, hosts[r]);
+    }
+    return ok;
+}
+
+/* "--name=value", or "--name" of a flag. */
+static bool add_option(cJSON *array, const option *row, const char *value) {
+    size_t size = strlen(row->name) + strlen(value) + 4;
+    char *text = malloc(size);
+    if (!text) return false;
+    bool flag = row->kind == OPTION_KIND_FLAG;
+    snprintf(text, size, "--%s%s%s", row->name, flag ? "" : "=", flag ? "" : value);
+    bool ok = add_string(array, text);
+    free(text);
+    return ok;
+}
+
+/* Whether the row is an option of the configuration, and one that is given. */
+static bool is_given(const options *o, const option *row) {
+    if (row->kind == OPTION_KIND_HEADING || !row->help || row->base != CONFIG_CONFIG) return false;
+    const void *at = options_member(o, row);
+    bool pointer = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
+                   row->kind == OPTION_KIND_BLEND;
+    return at && (!pointer || *(const char *const *)at);
+}
+
+/* The rows whose value is not the default, as a command line. */
+static bool add_options(cJSON *object, const trine_config *config) {
+    trine_config initial = trine_config_default();
+    const options o = config_options(config, NULL, NULL), d = config_options(&initial, NULL, NULL);
+    cJSON *array = cJSON_AddArrayToObject(object, "options");
+    bool ok = array;
+    char value[OPTION_TEXT], without[OPTION_TEXT];
+    for (size_t n = 0; ok && n < o.count; n++) {
+        const option *row = &o.rows[n];
+        if (!is_given(&o, row)) continue;
+        const char *text = options_text(&o, row, value);
+        bool same = is_given(&d, row) && !strcmp(text, options_text(&d, row, without));
+        if (!same) ok = add_option(array, row, text);
+    }
+    return ok;
+}
+
+cJSON *log_run_object(const trine_trainer *t, int argc, char *const argv[]) {
+    char layout[AXES_TEXT];
+    cJSON *o = cJSON_CreateObject();
+    bool ok =
+        o && json_add_number(o, "after", (double)t->steps) &&
+        json_add_text(o, "version", TRINE_VERSION) &&
+        json_add_number(o, "time", (double)time(NULL)) &&
+        json_add_number(o, "ranks", trine_world_size(t->world)) &&
+        json_add_number(o, "nodes", mesh_node_count(t->mesh)) && add_hosts(o, t) &&
+        json_add_text(o, "layout",
+                      axes_text_outermost(t->config.parallel.layout, layout, sizeof layout)) &&
+        add_command(o, argc, argv) && add_options(o, &t->config);
+    if (ok) return o;
+    cJSON_Delete(o);
+    return NULL;
+}
