@@ -116,7 +116,8 @@ trine_status trine_log_check(const trine_log *l) {
 
 static void add_option(void *context, const option *row, const char *value) {
     cJSON **list = context;
-    if (row->role < OPTION_JOINT) return; /* each rank has its own, as a path */
+    if (row->role < OPTION_JOINT) return;             /* each rank has its own, as a path */
+    if (strcmp(row->name, "eval-iters") == 0) return; /* no part of a step */
     size_t size = strlen(row->name) + strlen(value) + 2;
     char *text = malloc(size);
     if (text) snprintf(text, size, "%s=%s", row->name, value);
