@@ -415,8 +415,9 @@ typedef struct trine_log trine_log;
  * the file `path` (NULL: none). A trainer at step 0 truncates the file; a trainer resumed from a
  * checkpoint (load it first) appends after the lines of the completed steps and removes later ones,
  * which an earlier run wrote after that checkpoint, so that the file is that of one run. Only world
- * rank 0 writes; on other ranks the call does nothing. peak_tflops is that of one rank, for the
- * utilisation; 0: unknown. The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM;
+ * rank 0 writes; on other ranks the call does nothing, except that on all of them the file of the last two steps
+ * (trine_config.trace) is written beside `path`, or in the current folder, from now on. peak_tflops is that of one
+ * rank, for the utilisation; 0: unknown. The log must not outlive the trainer. Errors: TRINE_EIO, TRINE_ENOMEM;
  * TRINE_EBUSY names the process that is writing to the file, TRINE_EINVAL if `path` is one of the
  * token files or the file of a started profile: nothing is changed then. Not collective. */
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,

@@ -188,7 +188,6 @@ static trine_status create(trace *t) {
     describe(t);
     TRY(comm_clock_offset(t->of.world, FIRST_ROUNDS, &t->ring->offset, &t->ring->error));
     comm_observe(t->of.world, &t->observer);
-    if (t->of.ring) comm_on_end(trace_write_ring, t);
     return TRINE_OK;
 }
 

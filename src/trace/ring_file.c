@@ -15,6 +15,7 @@ void trace_set_folder(trace *t, const char *path_beside) {
     if (!t) return;
     snprintf(t->folder, sizeof t->folder, "%.*s", end ? (int)(end + 1 - path_beside) : 0,
              path_beside ? path_beside : "");
+    if (t->of.ring) comm_on_end(trace_write_ring, t);
 }
 
 typedef struct {

@@ -160,7 +160,8 @@ bool trace_pending(const trace *t);
  * Errors, on every rank alike: TRINE_EIO, TRINE_ENOMEM. Collective over: world. */
 trine_status trace_write(trace *t, const char *path, char *text, size_t size);
 
-/* The folder of the ring's file, until trace_destroy; NULL: the current one. */
+/* From now on, until trace_destroy, the ring is written where a job ends (comm_on_end): into the folder of this path;
+ * NULL: the current one. */
 void trace_set_folder(trace *t, const char *path_beside);
 /* Writes the ring of this node's ranks to FOLDER/trine-trace-JOB-NODE.json, unless another of its ranks does; text =
  * the path, or why it cannot be written. A comm_last_words; *t is a trace. */
