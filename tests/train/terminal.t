@@ -66,7 +66,14 @@ on_terminal 70 "$TRAIN $small --log-interval 0 --log /dev/full"
 [ "$status" -eq 1 ] && shown 'grep(/^step .*\[/, @bars) && grep(/^trine: --log \/dev\/full: No space left on device; training continues/, @lines) == 1'
 result $? "a message on standard error stands on a line of its own"
 
-on_terminal 70 "tools/mpirun.sh -np 2 $TRAIN $small --dp 2 --global-batch-size 2"
+# The rank's own pseudo-terminal has another one.
+cat >"$dir/wide" <<'END'
+#!/bin/sh
+stty cols 200 <&1
+exec "$@"
+END
+chmod +x "$dir/wide"
+on_terminal 70 "tools/mpirun.sh -np 2 $dir/wide $TRAIN $small --dp 2 --global-batch-size 2"
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/30 \[/, @bars) >= 2 && !grep { width($_) > 69 } @bars'
 result $? "under mpirun: the width of its terminal"
 
