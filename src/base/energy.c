@@ -35,8 +35,7 @@ static int open_file(const char *folder, const char *domain, const char *name) {
 
 static bool is_package(const char *folder, const char *domain) {
     char name[40] = "";
-    if (strncmp(domain, PREFIX, strlen(PREFIX)) != 0 || strchr(domain + strlen(PREFIX), ':'))
-        return false;
+    if (strncmp(domain, PREFIX, strlen(PREFIX)) != 0) return false;
     int fd = open_file(folder, domain, "name");
     bool package = read_at(fd, name) && !strncmp(name, "package-", strlen("package-"));
     if (fd >= 0) close(fd);

@@ -80,17 +80,18 @@ static int columns_of(int fd) {
     return fd >= 0 && ioctl(fd, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
-/* The pseudo-terminal of a rank has no size; mpirun's terminal has. */
+/* Under mpirun those of its terminal, which may be resized; the pseudo-terminal of a rank keeps the size that it began
+ * with, if it has one. */
 static int terminal_columns(FILE *out) {
     char target[64];
     const char *given = options_environment("COLUMNS");
     int columns = given ? atoi(given) : 0;
-    if (columns <= 0) columns = columns_of(fileno(out));
-    if (columns <= 0 && launcher_terminal(target)) {
+    if (columns <= 0 && is_rank(getpid()) && launcher_terminal(target)) {
         int fd = open(target, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
         columns = columns_of(fd);
         if (fd >= 0) close(fd);
     }
+    if (columns <= 0) columns = columns_of(fileno(out));
     return columns > 0 ? columns : COLUMNS;
 }
 

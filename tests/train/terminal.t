@@ -66,11 +66,18 @@ on_terminal 70 "$TRAIN $small --log-interval 0 --log /dev/full"
 [ "$status" -eq 1 ] && shown 'grep(/^step .*\[/, @bars) && grep(/^trine: --log \/dev\/full: No space left on device; training continues/, @lines) == 1'
 result $? "a message on standard error stands on a line of its own"
 
-on_terminal 70 "tools/mpirun.sh -np 2 $TRAIN $small --dp 2 --global-batch-size 2"
+# The rank's own pseudo-terminal has another one.
+cat >"$dir/wide" <<'END'
+#!/bin/sh
+stty cols 200 <&1
+exec "$@"
+END
+chmod +x "$dir/wide"
+on_terminal 70 "tools/mpirun.sh -np 2 $dir/wide $TRAIN $small --dp 2 --global-batch-size 2"
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/30 \[/, @bars) >= 2 && !grep { width($_) > 69 } @bars'
 result $? "under mpirun: the width of its terminal"
 
-# The process ends by the signal, and what a shell prints next begins a line.
+# The process ends by the signal, and what a shell prints next ("Terminated") begins a line.
 : >"$dir/out"
 for save in "" "--save $dir/stopped"; do
     rm -f "$log"
@@ -79,7 +86,7 @@ for save in "" "--save $dir/stopped"; do
     eventually 60 lines 3 && kill -TERM "$(pgrep -f "^$TRAIN .*$dir")" && wait $!
     expected=143
     [ -z "$save" ] || expected=75
-    shown "grep(/^step .*\[/, @bars) && grep { \$_ eq 'status $expected' } @lines"
+    shown "grep(/^step .*\[/, @bars) && grep { \$_ eq 'status $expected' } @lines and !grep(/\e/, @lines)"
     result $? "SIGTERM erases the bar${save:+, with --save}"
 done
 
