@@ -32,7 +32,7 @@ static pthread_mutex_t beginning =
 static _Atomic bool acted;     /* the ranks have compared since the signal */
 static bool catching;
 static bool stopping; /* trine_stop_catch: the run saves before it ends */
-static double began; /* on the monotonic clock; 0: not set yet */
+static double began;  /* on the monotonic clock; 0: not set yet */
 
 /* ---- The signals' thread --------------------------------------------------------------------- */
 
