@@ -179,10 +179,10 @@ static trine_status watch(const settings *s) {
 }
 
 static trine_status run(const settings *s) {
+    TRY(show(s));
     if (!s->csv && !embedded().curves.bytes)
         fputs("trine-report: built without dygraphs: the page has no curves (make DYGRAPHS=FILE)\n",
               stderr);
-    TRY(show(s));
     if (s->out && !s->csv) printf("%s\n", s->out);
     TRY(output_flushed(stdout));
     return s->watch ? watch(s) : TRINE_OK;

@@ -180,6 +180,16 @@ var charts = [
 ];
 var curves = { x: 0, log: false, hidden: {}, plots: [], window: null };
 
+/* Time is counted in what suits the longest run. */
+var units = [["seconds", 3600], ["minutes", 60], ["hours", 1]];
+var longest = Math.max.apply(null, [0].concat(data.runs.map(function (r) { return last(r.hours) || 0; })));
+var unit = units[longest < 0.1 ? 0 : longest < 3 ? 1 : 2];
+axes[2][1] = unit[0] + " of training";
+data.runs.forEach(function (r) {
+  r.hours = r.hours.map(function (h) { return h * unit[1]; });
+  r.val.forEach(function (v) { v[2] *= unit[1]; });
+});
+
 /* The value of x at a step of a run. */
 function x_at(run, step) {
   if (axes[curves.x][0] === "step") return step;
@@ -273,7 +283,7 @@ function plot_options(chart, list, out) {
   var each = {}, o = {
     labels: ["x"].concat(list.map(function (s) { return s.name; })), legend: "never", connectSeparatedPoints: true,
     colors: list.map(function (s) { return colour(s.run) + (s.xs.length > 500 && data.runs.length > 1 ? "a0" : ""); }), series: each, strokeWidth: 1.4, animatedZooms: false,
-    gridLineColor: css("--line"), axisLineColor: css("--faint"), axisLabelFontSize: 12, rightGap: 14,
+    gridLineColor: css("--line"), axisLineColor: css("--faint"), axisLabelFontSize: 12, rightGap: 14, xAxisHeight: 26,
     logscale: chart.log && curves.log, highlightCircleSize: 3, dateWindow: curves.window,
     axes: { x: { axisLabelFormatter: count, pixelsPerLabel: 70 },
             y: { axisLabelFormatter: function (y) { return chart.of === "rate" ? count(y) : digits(y, 3); }, axisLabelWidth: 56 } },
@@ -384,9 +394,9 @@ function show_runs() {
     var resumes = run.starts.filter(function (s) { return s.after > 0; }).map(function (s) { return s.after; });
     return [data.runs.length > 1 ? [box, line_sample(n), " " + names[n]] : names[n], count(last(run.step)), digits(last(run.loss), 5), digits(val, 5),
             count(last(run.tokens)), count(median(run.rate.filter(known).concat(run.rate.some(known) ? [] : [NaN]))),
-            digits(last(run.hours), 3), run.skipped.length, resumes.length ? "after " + resumes.join(", ") : "–", layouts_of(run)];
+            digits(last(run.hours), 3) + " " + unit[0], run.skipped.length, resumes.length ? "after " + resumes.join(", ") : "–", layouts_of(run)];
   });
-  root.appendChild(table([["run", "text"], ["step"], ["loss"], ["validation"], ["tokens"], ["tokens/s, median"], ["hours"], ["skipped"], ["resumed", "text"], ["layout", "text long"]], rows));
+  root.appendChild(table([["run", "text"], ["step"], ["loss"], ["validation"], ["tokens"], ["tokens/s, median"], ["time"], ["skipped"], ["resumed", "text"], ["layout", "text long"]], rows));
   data.runs.forEach(function (run, n) {
     if (run.torn) root.appendChild(el("p", { "class": "note" }, names[n] + ": its last line has no end; the run goes on, or was killed there."));
   });
