@@ -48,9 +48,10 @@ static const option rows[] = {
     {OPTION_STRING("only", bench_options, only, "NAME", NULL, "measure only the row of that name")},
     {OPTION_STRING("hardware", bench_options, hardware, "NAME", NULL,
                    "planned: this machine's file, which trine-doctor --write-hardware writes")},
-    {OPTION_STRING("trace", bench_options, trace, "FILE", NULL,
-                   "write the first steps of each job as a trace (train_gpt --trace), FILE-1, FILE-2, "
-                   "...; bubble, layouts, schedules and settings")},
+    {OPTION_STRING(
+        "trace", bench_options, trace, "FILE", NULL,
+        "write the first steps of each job as a trace (train_gpt --trace), FILE-1, FILE-2, "
+        "...; bubble, layouts, schedules and settings")},
     {OPTION_HEADING("Model (default: GPT-2 124M)")},
     {OPTION_STRING("model", bench_options, preset, "NAME", NULL,
                    "family and sizes by name, as in train_gpt: gpt2-xl, smollm2-135m, ...")},

@@ -10,7 +10,8 @@
 #include "plan/bound_parts.h"
 #include "plan/outside_plan.h"
 
-#define ROUNDING 1e-9 /* the simulation adds the same numbers in another order, some millions of them */
+#define ROUNDING                                                                                   \
+    1e-9 /* the simulation adds the same numbers in another order, some millions of them */
 
 /* What was made so far, each with its key first. */
 typedef struct {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
-#include "base/event.h"
+#include "base/event_file.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "config/config.h"

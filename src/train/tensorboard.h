@@ -1,4 +1,4 @@
-/* A run's numbers for TensorBoard, as event files (base/event.h): those of the steps in a folder, those of the
+/* A run's numbers for TensorBoard, as event files (base/event_file.h): those of the steps in a folder, those of the
  * validations in its folder "validation", under the same names, so that TensorBoard draws both over each other.
  *
  * Each start of a run has files of its own, whose names sort behind those that are there. They begin with the step

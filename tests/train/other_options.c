@@ -370,9 +370,9 @@ static const char *const others[] = {
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
-    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "tensorboard", "progress", "peak-tflops",
-    "profile", "profile-json", "trace", "trace-steps", "no-ring", "dry-run", "explain", "layouts", "ranks",
-    "export-schedule", "help"};
+    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "tensorboard", "progress",
+    "peak-tflops", "profile", "profile-json", "trace", "trace-steps", "no-ring", "dry-run",
+    "explain", "layouts", "ranks", "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
     for (const option *row = NULL; (row = config_saved_after(row));)

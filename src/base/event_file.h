@@ -4,8 +4,8 @@
  *     length (8 bytes, little-endian) | checksum of these | message | checksum of the message
  *
  * A checksum is the CRC-32C rotated and added to a constant, as four bytes. Nothing here is collective. */
-#ifndef TRINE_BASE_EVENT_H
-#define TRINE_BASE_EVENT_H
+#ifndef TRINE_BASE_EVENT_FILE_H
+#define TRINE_BASE_EVENT_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "base/event.h"
+#include "base/event_file.h"
 
 #include <stdlib.h>
 #include <string.h>
