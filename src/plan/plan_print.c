@@ -71,8 +71,8 @@ static void print_layout(const search_space *s, const search_layout *l, int plac
 
 void plan_print_best(const search_space *s, const search_result *r, FILE *out) {
     c_fprintf(out,
-              "%d valid layouts; %d have no room for their state; %d simulated, of which %d have "
-              "no room; the others cannot be faster\n",
+              "%d valid layouts; %d have no room; %d simulated, of which %d have "
+              "no room either; the others cannot be faster\n",
               r->valid, r->small, r->simulated, r->unfit);
     for (int n = 0; n < r->count; n++) print_layout(s, &r->best[n], n + 1, out);
     if (!r->count) c_fprintf(out, "no layout of %d ranks fits\n", s->ranks);
