@@ -153,9 +153,9 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
+              (!l->described || add_count(o, "resident_bytes", resident_bytes())) &&
               add_number(o, "loss_scale", m->loss_scale) &&
-              add_count(o, "skips", (uint64_t)m->skips) &&
-              (!l->described || add_count(o, "resident_bytes", resident_bytes()));
+              add_count(o, "skips", (uint64_t)m->skips);
     return write_line(l, m->step, o, ok);
 }
 
