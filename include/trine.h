@@ -424,7 +424,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
                               double peak_tflops);
 /* The next line of the file gets a member "run": what was started, on which ranks, with which configuration
  * (docs/formats.md); trine-report reads it. argv is the command. Errors: TRINE_ENOMEM. Not collective. */
-trine_status trine_log_run(trine_log *log, int argc, char *const argv[]);
+trine_status trine_log_run(trine_log *log, int argc, char *const *argv);
 /* Not collective. */
 void trine_log_destroy(trine_log **log);
 /* *has = whether the log file already has the validation of the trainer's current step.
@@ -437,7 +437,7 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
 trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second", "peak_bytes", "loss_scale",
  * "skips" (so far)}, after trine_trainer_plan also "planned_seconds", where joules are known "joules_per_token" and
- * "watts"; numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps
+ * "watts", and "resident_bytes" of this process; numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps
  * and for skipped ones. Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */

@@ -172,7 +172,7 @@ static bool add_energy(cJSON *object, const trine_metrics *m) {
             add_number(object, "watts", m->joules / m->seconds));
 }
 
-trine_status trine_log_run(trine_log *l, int argc, char *const argv[]) {
+trine_status trine_log_run(trine_log *l, int argc, char *const *argv) {
     CHECK_GIVEN(l, "log");
     CHECK_GIVEN(argv, "argv");
     return l->run ? describe(l, argc, argv) : TRINE_OK;
@@ -186,10 +186,10 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
               add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
+              add_count(o, "resident_bytes", resident_bytes()) &&
               add_number(o, "loss_scale", m->loss_scale) &&
               add_count(o, "skips", (uint64_t)m->skips) &&
-              (planned <= 0 || add_number(o, "planned_seconds", planned)) && add_energy(o, m) &&
-              add_count(o, "resident_bytes", resident_bytes());
+              (planned <= 0 || add_number(o, "planned_seconds", planned)) && add_energy(o, m);
     return write_line(l, m->step, o, ok);
 }
 

@@ -69,7 +69,7 @@ rm -rf "$dir/run"
 job 0 --data-path "$data" --log "$dir/own" --global-batch-size 4 --save "$dir/run" --save-interval 2 --train-iters 5 --lr 0.002
 page "$dir/own"
 check "a training's log says what was started, and with which options" holds '
-    my $s = $j->{runs}[0]{starts}[0]; my %o = map { split /=/, $_, 2 } @{$s->{run}{options}};
+    my $s = $j->{runs}[0]{starts}[0]; my %o = map { my ($name, $value) = split /=/, $_, 2; $name => $value // "on" } @{$s->{run}{options}};
     @{$j->{runs}[0]{starts}} == 1 && $s->{after} == 0 && $s->{run}{command}[-1] eq "0.002" && $s->{run}{ranks} == 1 && $o{"--lr"} == 0.002 &&
     $o{"--num-layers"} == 2 && !exists $o{"--seed"} && !exists $o{"--clip-grad"} && !exists $o{"--zero"} && $j->{runs}[0]{resident} > 1e6'
 check "and its checkpoints, each once" holds '"@{$j->{runs}[0]{checkpoints}}" eq "2 4"'
