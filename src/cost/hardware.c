@@ -187,6 +187,7 @@ static trine_status read_calibrated(hardware *h, const cJSON *root, const char *
 }
 
 static trine_status read_root(hardware *out, const cJSON *root, const char *path) {
+    memset(out, 0, sizeof *out);
     TRY(check_known(root, path));
     for (size_t n = 0; n < ROWS; n++) TRY(read_row(out, root, n, path));
     TRY(read_points(out, root, path));
@@ -196,7 +197,6 @@ static trine_status read_root(hardware *out, const cJSON *root, const char *path
 
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path) {
     cJSON *root;
-    memset(out, 0, sizeof *out);
     TRY(json_read(&root, text, bytes, path));
     trine_status status = read_root(out, root, path);
     cJSON_Delete(root);

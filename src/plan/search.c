@@ -207,7 +207,7 @@ trine_status search_bytes(const rehearsal *r, size_t *bytes) {
     for (int p = 0; p < r->spec.stages; p++) {
         arena plan;
         TRY(report_plan(&of, p, &plan));
-        if (!gpu) plan.used += report_transport_bytes(&of, p);
+        if (!gpu) plan.used += report_transport_bytes(&of, p) + report_trace_bytes(&of, p);
         if (plan.used > *bytes) *bytes = plan.used;
     }
     if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(r->config.parallel.layout);

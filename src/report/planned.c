@@ -50,7 +50,7 @@ static trine_status print_memory(const report *r, FILE *out) {
         page_text(out, mem_kind_text((mem_kind)k));
         fputc(',', out);
     }
-    fputs("\"transport\"],\"stages\":[", out);
+    fputs("\"transport\",\"trace\"],\"stages\":[", out);
     for (int p = 0; p < stages; p++) {
         arena plan;
         TRY(report_plan(r, p, &plan));
@@ -60,6 +60,8 @@ static trine_status print_memory(const report *r, FILE *out) {
             fputc(',', out);
         }
         page_fixed(out, (double)report_transport_bytes(r, p), 0);
+        fputc(',', out);
+        page_fixed(out, (double)report_trace_bytes(r, p), 0);
         fputc(']', out);
     }
     fputs("]}", out);

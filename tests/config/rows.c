@@ -173,7 +173,12 @@ static void change(const options *o, const option *row) {
     case OPTION_KIND_CHOICE: *(int *)to = row->initial > 0 ? 0 : row->word_count - 1; break;
     case OPTION_KIND_WORD: *(const char **)to = row->words[row->word_count - 1]; break;
     case OPTION_KIND_STRING: *(const char **)to = "a \"b\""; break;
-    case OPTION_KIND_TYPE: *(const trine_family **)to = &trine_llama; break;
+    case OPTION_KIND_TYPE:
+        if (!strcmp(row->name, "trace-steps"))
+            *(trine_steps *)to = (trine_steps){3, 5};
+        else
+            *(const trine_family **)to = &trine_llama;
+        break;
     default: fail_msg("--%s: a kind that is not saved", row->name);
     }
 }
