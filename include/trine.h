@@ -372,8 +372,8 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
 trine_status trine_log_check(const trine_log *log);
 /* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second",
  * "peak_bytes", "loss_scale", "skips" (so far)}, after trine_log_run also "resident_bytes", numbers with 17
- * significant digits, null for numbers that are not finite; on `out` every `interval` steps and for each skipped step.
- * Errors: TRINE_ENOMEM. */
+ * significant digits, null for numbers that are not finite; on `out` every `interval` steps and for each skipped
+ * step. Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
