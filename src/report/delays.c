@@ -31,24 +31,24 @@ static double overlap(const timeline_span *s, double from, double to) {
 typedef struct {
     trine_group group;
     int64_t number;
-    int place;
+    uint64_t place;
     timeline_span *span;
 } group_call;
 
 static int by_call(const void *a, const void *b) {
     const group_call *x = a, *y = b;
     if (x->group != y->group) return (int)x->group - (int)y->group;
-    if (x->place != y->place) return x->place - y->place;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
     return x->span < y->span ? -1 : x->span > y->span;
 }
 
-static int place_of(const timeline *t, const timeline_span *s) {
+static uint64_t place_of(const timeline *t, const timeline_span *s) {
     const timeline_rank *rank = &t->ranks[s->rank];
-    int place = 0;
+    uint64_t place = 0;
     axis_set spanned = axes_of(s->group);
     for (int a = 0; a < TRINE_AXES; a++)
-        place = place * 4096 + (spanned >> a & 1 ? 0 : rank->at.at[a] % 4096);
+        place = place * 65536 + (spanned >> a & 1 ? 0 : (uint64_t)rank->at.at[a] % 65536);
     return place;
 }
 

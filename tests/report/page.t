@@ -134,6 +134,6 @@ chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$di
 check "and names the slow rank at its top" late
 
 mkdir -p "$BUILD/report"
-chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1350 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"
+chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"
 check "a picture" test -s "$BUILD/report/report.png"
 done_testing

@@ -62,6 +62,10 @@ check "which add up to the step" holds '
     my $f = $j->{runs}[0]{planned}{forecast}; my $sum = 0; $sum += $_ for @{$f->{stages}[0]};
     $f->{step} > 0 && near($sum, $f->{step}, 1e-4) && $j->{runs}[0]{planned}{unit} eq "s"'
 
+sed 's/"--num-layers/"untied=on","num-layers/; s/"--/"/g' "$dir/first" >"$dir/bare"
+page "$dir/bare"
+check "options without dashes, and a flag that is on" holds '@{$j->{runs}[0]{planned}{memory}{stages}} == 2 && !$j->{runs}[0]{planned}{missing}'
+
 # ---- A training's own log
 
 token_file "$data" 20240520 1 4000 4000
