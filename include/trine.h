@@ -435,10 +435,11 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
  * space again. The same holds for events. Errors, on world rank 0: TRINE_EIO with the number of missing
  * lines or events. Not collective. */
 trine_status trine_log_check(const trine_log *log);
-/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second", "peak_bytes", "loss_scale",
- * "skips" (so far)}, after trine_trainer_plan also "planned_seconds", where joules are known "joules_per_token" and
- * "watts", and "resident_bytes" of this process; numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps
- * and for skipped ones. Errors: TRINE_ENOMEM. */
+/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second", "peak_bytes",
+ * "resident_bytes" (of this process, the most so far), "loss_scale", "skips" (so far)}, after trine_trainer_plan also
+ * "planned_seconds", where joules are known "joules_per_token" and "watts", after a save "checkpoint" (its step);
+ * numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps and for
+ * skipped ones. Errors: TRINE_ENOMEM. */
 trine_status trine_log_step(trine_log *log, const trine_metrics *metrics, int interval);
 /* {"step", "val_loss"}. Errors: TRINE_ENOMEM. */
 trine_status trine_log_val(trine_log *log, int64_t step, double loss);
