@@ -21,7 +21,7 @@ prompt=${PROMPT:-And the LORD } sample=${SAMPLE:-400}
 log=$out/log.jsonl
 saved=$out/checkpoints
 mkdir -p "$out"
-rm -rf "$log" "$saved"
+rm -rf "$log" "$saved" "$out/trace.json"
 
 # shellcheck disable=SC2086  # the layout is several arguments
 tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
@@ -31,7 +31,7 @@ tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
     --lr-decay-style cosine --weight-decay 0.1 --clip-grad 1.0 --seed 1 \
     --data-path "$build/corpus/kjv_train.bin" --val-data-path "$build/corpus/kjv_val.bin" \
     --log-interval 10 --eval-interval "$eval_interval" --eval-iters "$eval_iters" --log "$log" \
-    --save "$saved" "$@"
+    --save "$saved" --trace "$out/trace.json" "$@"
 
 # The validation losses of the log, one "STEP LOSS" a line.
 losses() {
