@@ -103,10 +103,13 @@ static void steps(trine_trainer *t, trine_log *log, int count) {
     }
 }
 
-/* Replaces the digits of a member wherever it stands. */
+/* Removes the digits of a member wherever it stands. */
 static void erase(char *text, const char *member) {
-    for (char *at = text; (at = strstr(at, member));)
-        for (at += strlen(member); *at >= '0' && *at <= '9'; at++) *at = '-';
+    for (char *at = text; (at = strstr(at, member));) {
+        at += strlen(member);
+        const char *rest = at + strspn(at, "0123456789");
+        memmove(at, rest, strlen(rest) + 1);
+    }
 }
 
 /* Two steps and a checkpoint, then two steps in a trainer that resumes from it. */
