@@ -109,7 +109,7 @@ static trine_status run(settings *s, int argc, char **argv) {
         {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
-        .usage = "[--progress HOW] FROM OUT",
+        .usage = "FROM OUT [--progress HOW]",
         .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
                  "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
                  "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads.",

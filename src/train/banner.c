@@ -50,10 +50,9 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     gpus_print(t, out);
     report_transport(&r, out);
     gpus_print_links(t, out);
-    if (trace_is_private(t->trace))
+    if (trace_is_private(t->trace) && trine_world_size(t->world) > 1)
         fputs("ring     in this process's memory: no room in /dev/shm that its launcher names; "
-              "what a "
-              "killed rank did is lost\n",
+              "what a killed rank did is lost\n",
               out);
     TRY(report_memory(&r, out));
     fflush(out);
