@@ -288,12 +288,15 @@ static void observers_follow_the_program(void **state) {
     (void)state;
     enum { FOLLOWERS = 3 };
     trine_config c = config_of(longest(2));
+    c.trace.no_ring = true; /* another observer */
     trine_trainer *t = trained(&c, SKIP, NULL);
     follower all[FOLLOWERS];
     for (int n = 0; n < FOLLOWERS; n++) {
         all[n] = (follower){.program = &t->stages[trine_mesh_coord(t->mesh).pp]};
-        all[n].observer =
-            (exec_observer){.context = &all[n], .on = {follows_progress, follows_wait, follows}};
+        all[n].observer = (exec_observer){.context = &all[n],
+                                          .on = {[EXEC_PROGRESSED] = follows_progress,
+                                                 [EXEC_WAITED] = follows_wait,
+                                                 [EXEC_EXECUTED] = follows}};
         exec_attach(&t->interpreter, &all[n].observer);
     }
     static const int leaves[FOLLOWERS] = {1, 2,

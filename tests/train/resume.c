@@ -416,6 +416,22 @@ static void log_steps(trine_trainer *t, const char *path, int from, int to) {
     fclose(nowhere);
 }
 
+/* Without what a line says of its process: the memory, and behind the numbers of the step the newest checkpoint and how
+ * the process was started. */
+static char *steps_alone(char *log, size_t bytes) {
+    log[bytes - 1] = '\0'; /* a line feed */
+    for (char *at = log; (at = strstr(at, ",\"resident_bytes\":"));) {
+        const char *rest = at + 1 + strcspn(at + 1, ",");
+        memmove(at, rest, strlen(rest) + 1);
+    }
+    for (char *at = log; (at = strstr(at, ",\"skips\":"));) {
+        at += 1 + strcspn(at + 1, ",}");
+        const char *rest = strchr(at, '\n');
+        memmove(at, rest ? rest : "", rest ? strlen(rest) + 1 : 1);
+    }
+    return log;
+}
+
 /* Steps that a lost run made after its last checkpoint are in the log once. */
 static void the_log_goes_on(void **state) {
     (void)state;
@@ -445,8 +461,7 @@ static void the_log_goes_on(void **state) {
     trine_trainer_destroy(&t);
     if (is_root()) {
         char *want = contents(base, "log", &want_bytes), *got = contents(base, "lost", &got_bytes);
-        assert_int_equal(want_bytes, got_bytes);
-        assert_memory_equal(want, got, want_bytes);
+        assert_string_equal(steps_alone(want, want_bytes), steps_alone(got, got_bytes));
         free(want);
         free(got);
     }

@@ -129,15 +129,15 @@ static void taken_rows(const trine_trainer *t, int64_t own[ROWS]) {
     size_t transport = mesh_transport_bytes(t->mesh), exchanged = t->memory.exchanged.capacity;
     size_t shared = staged_by_host(t) ? t->memory.shared_used : 0;
     size_t staging = t->memory.on_device && staged_by_host(t) ? shared + exchanged : 0;
-    size_t buffers = t->memory.host.capacity, trace = t->trace->ring_bytes;
-    size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport + trace);
+    size_t buffers = t->memory.host.capacity, ring = t->trace->ring_bytes;
+    size_t total = t->memory.capacity + (t->memory.on_device ? 0 : transport + ring);
     own[ROW_TRANSPORT] = (int64_t)transport;
-    own[ROW_TRACE] = (int64_t)trace;
+    own[ROW_TRACE] = (int64_t)ring;
     own[ROW_TOTAL] = (int64_t)total;
     own[ROW_WINDOWS] = mesh_shares(t->mesh) ? (int64_t)shared : 0;
     own[ROW_STAGING] = (int64_t)staging;
     own[ROW_BUFFERS] = (int64_t)buffers;
-    own[ROW_HOST] = (int64_t)(staging + buffers + transport + trace);
+    own[ROW_HOST] = (int64_t)(staging + buffers + transport + ring);
 }
 
 /* Every stage's column against the memory of its first rank. */
