@@ -60,7 +60,8 @@ static int open_folder(void **state) {
     (void)state;
     if (!training_folder(base)) return -1;
     setenv("TRINE_POWERCAP", base, 1);
-    fails = readings[0] = readings[1] = 0;
+    fails = 0;
+    readings[0] = readings[1] = 0;
     if (!is_root()) return 0;
     put_domain("intel-rapl:0", "package-0\n", "1000\n");
     put_domain("intel-rapl:0:0", "core\n", "5\n");
@@ -117,7 +118,8 @@ static void a_counter_that_cannot_be_read(void **state) {
     assert_true(joules(t) > 0);
     fails = 1;
     assert_true(joules(t) == 0);
-    fails = readings[0] = readings[1] = 0;
+    fails = 0;
+    readings[0] = readings[1] = 0;
     assert_true(joules(t) > 0);
     trine_trainer_destroy(&t);
     for (int package = 0; package < 2; package++) {
