@@ -132,7 +132,7 @@ static void take_event(const unsigned char *p, const unsigned char *end, bool fi
     int kept = 0;
     while (kept < shown.count && shown.steps[kept] < step) kept++;
     if (session) shown.count = kept, shown.sessions++;
-    for (p = summary.at, end = p + summary.value; p && p < end;) {
+    for (p = summary.at, end = p ? p + summary.value : NULL; p && p < end;) {
         p = next_field(&f, p, end);
         take_value(&f, step);
     }
