@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/grow.h"
 #include "base/input.h"
 #include "base/status.h"
 #include "config/config.h"
@@ -74,12 +75,9 @@ static trine_status read_run(reader *r, cJSON *line) {
 static trine_status add_step(reader *r, double seconds) {
     CHECK(seconds > 0 && isfinite(seconds), TRINE_EDATA, "%s, line %d: a step of %g s", r->path,
           r->line, seconds);
-    if (r->count == r->room) {
-        r->room = r->room ? 2 * r->room : 256;
-        double *more = realloc(r->seconds, (size_t)r->room * sizeof *more);
-        CHECK(more, TRINE_ENOMEM, "no memory for %d steps", r->room);
-        r->seconds = more;
-    }
+    double *more = grow(r->seconds, r->count, &r->room, sizeof *more);
+    CHECK(more, TRINE_ENOMEM, "no memory for %d steps", r->count);
+    r->seconds = more;
     r->seconds[r->count++] = seconds;
     return TRINE_OK;
 }

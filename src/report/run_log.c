@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/input.h"
 #include "base/status.h"
+#include "report/append.h"
 
 #define LOG_BYTES ((uint64_t)1 << 34) /* of a file, at most */
 
@@ -20,21 +21,6 @@ static const char *const names[] = {
 const char *log_number_text(log_number n) {
     return names[n];
 }
-
-/* Room for one more entry of an array whose size doubles. */
-static bool room(void *array, int64_t count, size_t size) {
-    void **at = array;
-    if (count & (count - 1)) return true;
-    void *more = realloc(*at, (size_t)(count ? 2 * count : 1) * size);
-    if (more) *at = more;
-    return more != NULL;
-}
-
-#define APPEND(array, count, ...)                                                                  \
-    do {                                                                                           \
-        CHECK(room(&(array), (count), sizeof *(array)), TRINE_ENOMEM, "no memory for a log");      \
-        (array)[(count)++] = __VA_ARGS__;                                                          \
-    } while (0)
 
 /* ---- A line ---------------------------------------------------------------------------------- */
 
@@ -51,7 +37,7 @@ static trine_status add_step(run_log *l, const cJSON *o, int64_t step, const cha
     for (int n = 0; n < LOG_NUMBERS; n++) s.of[n] = number_of(o, names[n]);
     double seconds = s.of[LOG_SECONDS];
     s.hours = (before ? before->hours : 0) + (seconds > 0 ? seconds / 3600 : 0);
-    APPEND(l->steps, l->step_count, s);
+    APPEND(l->steps, l->step_count, "a log", s);
     return TRINE_OK;
 }
 
@@ -61,8 +47,8 @@ static trine_status add_start(run_log *l, cJSON *o, int64_t step) {
     if (!cJSON_IsObject(run)) return TRINE_OK;
     if (!json_integer(json_member(run, "after"), &after)) after = (uint64_t)(step ? step - 1 : 0);
     log_start start = {(int64_t)after, cJSON_DetachItemFromObjectCaseSensitive(o, "run")};
-    if (!room(&l->starts, l->start_count, sizeof start)) cJSON_Delete(start.run);
-    APPEND(l->starts, l->start_count, start);
+    if (!append_room(&l->starts, l->start_count, sizeof start)) cJSON_Delete(start.run);
+    APPEND(l->starts, l->start_count, "a log", start);
     return TRINE_OK;
 }
 
@@ -72,10 +58,10 @@ static trine_status add_line(run_log *l, cJSON *o, const char *place) {
           "%s: no line of a log (--log): it has no \"step\"", place);
     TRY(add_start(l, o, (int64_t)step));
     if (json_integer(json_member(o, "checkpoint"), &saved))
-        APPEND(l->checkpoints, l->checkpoint_count, (int64_t)saved);
+        APPEND(l->checkpoints, l->checkpoint_count, "a log", (int64_t)saved);
     if (json_member(o, "loss")) TRY(add_step(l, o, (int64_t)step, place));
     if (json_member(o, "val_loss"))
-        APPEND(l->vals, l->val_count, (log_val){(int64_t)step, number_of(o, "val_loss")});
+        APPEND(l->vals, l->val_count, "a log", (log_val){(int64_t)step, number_of(o, "val_loss")});
     return TRINE_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/input.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "report/append.h"
 #include "comm/api/comm.h"
 
 #define TRACE_BYTES ((uint64_t)1 << 33) /* of a file, at most */
@@ -28,20 +29,6 @@ typedef struct {
     arrow_end *ends;
     int64_t end_count;
 } reader;
-
-static bool room(void *array, int64_t count, size_t size) {
-    void **at = array;
-    if (count & (count - 1)) return true;
-    void *more = realloc(*at, (size_t)(count ? 2 * count : 1) * size);
-    if (more) *at = more;
-    return more != NULL;
-}
-
-#define APPEND(array, count, ...)                                                                  \
-    do {                                                                                           \
-        CHECK(room(&(array), (count), sizeof *(array)), TRINE_ENOMEM, "no memory for a trace");    \
-        (array)[(count)++] = __VA_ARGS__;                                                          \
-    } while (0)
 
 /* ---- The text, value by value ----------------------------------------------------------------- */
 
@@ -128,7 +115,8 @@ static void read_place(timeline_rank *rank) {
 static trine_status rank_of(timeline *t, int number, int *index) {
     for (*index = 0; *index < t->rank_count; ++*index)
         if (t->ranks[*index].number == number) return TRINE_OK;
-    CHECK(room(&t->ranks, t->rank_count, sizeof *t->ranks), TRINE_ENOMEM, "no memory for a trace");
+    CHECK(append_room(&t->ranks, t->rank_count, sizeof *t->ranks), TRINE_ENOMEM,
+          "no memory for a trace");
     t->ranks[t->rank_count++] = (timeline_rank){.number = number};
     return TRINE_OK;
 }
@@ -189,7 +177,7 @@ static trine_status add_span(timeline *t, const cJSON *o, int rank) {
                        .receives = name && !strncmp(name, "recv", 4)};
     if (s.kind == SPAN_KINDS || !isfinite(s.start) || !isfinite(s.length)) return TRINE_OK;
     if (peer >= 0) TRY(rank_of(t, peer, &s.peer));
-    APPEND(t->spans, t->span_count, s);
+    APPEND(t->spans, t->span_count, "a trace", s);
     return TRINE_OK;
 }
 
@@ -203,7 +191,7 @@ static trine_status add_event(reader *r, const cJSON *o) {
     if (strcmp(ph, "s") != 0 && strcmp(ph, "f") != 0) return TRINE_OK;
     arrow_end end = {.at = number_of(o, "ts"), .rank = rank, .sends = *ph == 's'};
     if (json_integer(json_member(o, "id"), &end.id) && isfinite(end.at))
-        APPEND(r->ends, r->end_count, end);
+        APPEND(r->ends, r->end_count, "a trace", end);
     return TRINE_OK;
 }
 
@@ -323,7 +311,7 @@ static trine_status join_arrows(reader *r) {
         const arrow_end *a = &r->ends[n], *b = a + 1;
         if (a->id != b->id || !a->sends || b->sends) continue;
         timeline_message m = {a->rank, b->rank, a->at, b->at};
-        APPEND(t->messages, t->message_count, m);
+        APPEND(t->messages, t->message_count, "a trace", m);
     }
     if (t->message_count)
         qsort(t->messages, (size_t)t->message_count, sizeof *t->messages, by_sending);
