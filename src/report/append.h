@@ -18,10 +18,10 @@ static inline bool append_room(void *array, int64_t count, size_t size) {
 }
 
 /* array[count++] = the rest; returns TRINE_ENOMEM from the caller, with what there is no memory for. */
-#define APPEND(array, count, what, ...)                                                                               \
-    do {                                                                                                              \
-        CHECK(append_room(&(array), (count), sizeof *(array)), TRINE_ENOMEM, "no memory for %s", what);               \
-        (array)[(count)++] = __VA_ARGS__;                                                                             \
+#define APPEND(array, count, what, ...) \
+    do { \
+        CHECK(append_room(&(array), (count), sizeof *(array)), TRINE_ENOMEM, "no memory for %s", what); \
+        (array)[(count)++] = __VA_ARGS__; \
     } while (0)
 
 #endif
