@@ -111,9 +111,14 @@ static trine_status parse(settings *s, int argc, char **argv) {
     CHECK(s->hardware, TRINE_EINVAL, "--hardware is missing (see --help)");
     CHECK(s->csv || s->ranks || s->calibrate, TRINE_EINVAL,
           "--csv, --ranks or --calibrate is missing (see --help)");
-    CHECK(!s->csv || !s->ranks, TRINE_EINVAL, "--csv and --ranks exclude each other");
-    CHECK(!s->out || s->calibrate, TRINE_EINVAL, "--out requires --calibrate");
-    return TRINE_OK;
+    const option_rule rules[] = {
+        {"csv", s->ranks > 0, "--csv and --ranks exclude each other"},
+        {"tokens", !s->ranks, "--tokens requires --ranks"},
+        {"where", !s->csv, "--where requires --csv"},
+        {"range", !s->csv, "--range requires --csv"},
+        {"out", !s->calibrate, "--out requires --calibrate"},
+    };
+    return options_check_rules(&o, rules, sizeof rules / sizeof *rules);
 }
 
 /* The set of parts to leave out. */

@@ -172,6 +172,8 @@ refused() {
     [ $? -eq 1 ] && grep -qF -- "$text" "$dir/err"
     result $? "refused: $name" "$dir/err"
 }
+refused "tokens of a table" "--tokens requires --ranks" --csv "$dir/w.csv" --tokens 1e9
+refused "columns of a search" "--where requires --csv" --ranks 2 --where
 row() { printf 'heads,hidden,layers,seq,tp,pp,v,dp,batch,mbs,gpus\n%s\n' "$1" >"$dir/r.csv"; }
 row 8,512,8,128,1,1,1,2,8,1,3
 refused "ranks that are not the product of the layout" "line 2: gpus is 3, but tp 1 x pp 1 x dp 2 is 2" --csv "$dir/r.csv"
