@@ -221,9 +221,11 @@ static void program_folder(char folder[HARDWARE_PATH]) {
 static void list_names(const char *folder, char *names, size_t size) {
     DIR *d = opendir(folder);
     for (const struct dirent *e; d && (e = readdir(d));) {
+        char entry[300];
         size_t n = strlen(e->d_name);
-        if (n > 5 && !strcmp(e->d_name + n - 5, ".json"))
-            c_append(names, size, "%s%.*s", *names ? ", " : "", (int)n - 5, e->d_name);
+        if (n <= 5 || strcmp(e->d_name + n - 5, ".json") != 0) continue;
+        c_snprintf(entry, sizeof entry, " %.*s,", (int)n - 5, e->d_name);
+        if (!strstr(names, entry)) c_append(names, size, "%s", entry); /* two folders may have it */
     }
     if (d) closedir(d);
 }
@@ -240,8 +242,8 @@ static trine_status find(const char *name, char path[HARDWARE_PATH]) {
         if (length < HARDWARE_PATH && access(path, R_OK) == 0) return TRINE_OK;
         list_names(folder, names, sizeof names);
     }
-    return RAISE(TRINE_EINVAL, "unknown hardware \"%s\" (known: %s; or the path of a file)", name,
-                 *names ? names : "none is installed");
+    return RAISE(TRINE_EINVAL, "unknown hardware \"%s\" (known:%s or the path of a file)", name,
+                 names);
 }
 
 /* The file's text, which the caller owns (free), and its path. */
