@@ -265,7 +265,7 @@ if [ "$place" = own ]; then
     # shellcheck disable=SC2086  # words are meant to be split
     background tools/mpirun.sh -np 4 "$TRAIN" $SMALL $own --data-path "$data" ${layouts[0]} --train-iters 3000 --save "$ckpt" \
         --save-interval 100 --log-interval 0
-    eventually 30 grep "is NOT SAVED" "$dir/out"
+    eventually 300 grep "is NOT SAVED" "$dir/out"
     mount -o remount,size=64m "$ckpt"
     finish
     [ "$status" -eq 0 ] && prints 1 "step 500 is NOT SAVED" && says 1 "saving step 500: " &&

@@ -13,7 +13,7 @@ token_file "$data" 20240520 1 641 641
 "$TRAIN" $SMALL --data-path "$data" --num-layers 2 --hidden-size 8 --num-attention-heads 2 --train-iters 1000000000 \
     --save "$ckpt" --save-interval 1 --keep 1 --log-interval 0 >"$dir/writer" 2>"$dir/err" &
 launcher=$!
-eventually 30 [ -e "$ckpt/latest" ]
+eventually 300 [ -e "$ckpt/latest" ]
 
 # newest: the newest step that the writer has saved
 newest() {

@@ -237,7 +237,7 @@ interrupted() {
     background "$tokens" --tokenizer "$tiny" --json-key text --out i pipe
     exec 9>pipe
     for _ in 1 2 3 4 5 6; do cat docs.jsonl >&9; done
-    eventually 30 compgen -G ".i_train.bin.*.shard" || return 1
+    eventually 300 compgen -G ".i_train.bin.*.shard" || return 1
     kill "-$1" "$launcher"
     finish
     exec 9>&-
@@ -251,7 +251,7 @@ waiting() {
     local before
     before=$(files)
     background "$tokens" "$@" --out i pipe
-    eventually 30 reads_pipe && kill -TERM "$launcher"
+    eventually 300 reads_pipe && kill -TERM "$launcher"
     finish
     [ "$status" = 143 ] && [ "$(files)" = "$before" ]
 }

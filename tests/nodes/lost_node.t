@@ -51,7 +51,7 @@ launch="tools/mpirun.sh --mca plm rsh --mca plm_rsh_agent $dir/agent --mca plm_r
 
 # trains: waits for some more steps, and a checkpoint among them
 trains() {
-    eventually 120 lines $(($(wc -l <"$log") + 60))
+    eventually 300 lines $(($(wc -l <"$log") + 60))
 }
 
 # on RANKS LAYOUT: the script has started the last time on so many
@@ -60,7 +60,7 @@ on() {
 }
 
 goes_on() {
-    eventually 120 on "$1" "$2" && trains
+    eventually 300 on "$1" "$2" && trains
 }
 
 # node_lost: all processes of node 2 are killed, and it does not answer
@@ -90,7 +90,7 @@ node_lost
 check "a node is lost: 2 ranks" goes_on 2 "--dp 1 --tp 2 --pp 1 --exact-dp 16 --exact-tp 2"
 : >"$dir/last"
 rm "$dir/dead-$NODE_NET.2"
-check "it is back: 4 ranks after the next checkpoint" eventually 120 on 4 "--dp 2 --tp 2 --pp 1 --exact-dp 16 --exact-tp 2"
+check "it is back: 4 ranks after the next checkpoint" eventually 300 on 4 "--dp 2 --tp 2 --pp 1 --exact-dp 16 --exact-tp 2"
 check "it ends with the last step" ends
 check "the steps of a run that lost nothing" undisturbed
 done_testing

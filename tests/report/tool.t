@@ -181,9 +181,9 @@ check "none of them has left a page" test ! -e "$dir/no.html"
 cp "$dir/first" "$dir/growing"
 shows() { data "$dir/watched.html" && holds "\"@{\$j->{runs}[0]{step}}\" eq \"$1\" && \$j->{watch} > 0"; }
 background "$BUILD/trine-report" "$dir/growing" --watch --out "$dir/watched.html"
-check "--watch writes the page" eventually 60 shows "1 2 3"
+check "--watch writes the page" eventually 300 shows "1 2 3"
 step 4 4.5 1 >>"$dir/growing"
-check "and again when the log has grown" eventually 60 shows "1 2 3 4"
+check "and again when the log has grown" eventually 300 shows "1 2 3 4"
 kill "$launcher"
 finish
 check "and ends by a signal" test "$status" -eq 143

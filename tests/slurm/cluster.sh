@@ -143,11 +143,11 @@ cluster_start() {
     (umask 077 && head -c 128 /dev/urandom >"$cluster/munge/key")
     daemon munged munged --foreground --key-file="$cluster/munge/key" --socket="$cluster/munge/socket" \
         --pid-file="$cluster/munge/pid" --log-file="$cluster/munge/log" --seed-file="$cluster/munge/seed"
-    eventually 60 test -S "$cluster/munge/socket" || cluster_said "munged makes no socket" || return 1
+    eventually 300 test -S "$cluster/munge/socket" || cluster_said "munged makes no socket" || return 1
     daemon slurmctld tests/nodes/agent.sh "$NODE_NET.1" exec slurmctld -D
     node_start 1
     node_start 2
-    eventually 120 both_idle || cluster_said "the nodes are \"$(node_state 1) $(node_state 2)\", not idle"
+    eventually 300 both_idle || cluster_said "the nodes are \"$(node_state 1) $(node_state 2)\", not idle"
 }
 
 both_idle() {

@@ -109,7 +109,7 @@ unset OMPI_MCA_odls_base_sigkill_timeout
 
 start --tp 2 --pp 2 --global-batch-size 4
 kill -USR2 "$(pid_of 0)"
-eventually 20 names && more=$(wc -l <"$log") && eventually 20 lines $((more + 3)) && is "$(ring)" '
+eventually 300 names && more=$(wc -l <"$log") && eventually 20 lines $((more + 3)) && is "$(ring)" '
     $other{why} eq "SIGUSR2" && $other{ranks} == 4 && 4 == grep { place($_) =~ / step \d/ } 0 .. 3'
 result $? "SIGUSR2: a file, and the run goes on"
 kill -TERM "$launcher"

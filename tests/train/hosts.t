@@ -65,7 +65,7 @@ lose() {
 
 # trains: waits for some more steps, and a checkpoint among them
 trains() {
-    eventually 60 lines $(($(wc -l <"$log") + 45))
+    eventually 300 lines $(($(wc -l <"$log") + 45))
 }
 
 # on RANKS LAYOUT: the script has started the last time on so many
@@ -75,7 +75,7 @@ on() {
 
 # goes_on RANKS LAYOUT: the script starts on so many, and trains
 goes_on() {
-    eventually 60 on "$1" "$2" && trains
+    eventually 300 on "$1" "$2" && trains
 }
 
 # as_undisturbed RANKS LAYOUT...: the log has the numbers of a run that lost nothing, bit for bit
@@ -105,7 +105,7 @@ if [ -z "${TRINE_FULL:-}" ]; then
     check "a host is lost: on three ranks" goes_on 3 "--dp 3 --tp 1 --pp 1 $exact 1"
     : >"$dir/last"
     rm "$dir/dead-h3"
-    check "it is back: on four ranks after a checkpoint" eventually 60 on 4 "--dp 2 --tp 1 --pp 2 $exact 1"
+    check "it is back: on four ranks after a checkpoint" eventually 300 on 4 "--dp 2 --tp 1 --pp 2 $exact 1"
     check "it ends with the last step" ends
     check "the steps of a run that lost nothing" as_undisturbed 4 --dp 2 --pp 2
 else
@@ -117,7 +117,7 @@ else
     check "three more: on three ranks" goes_on 3 "--dp 3 --tp 1 --pp 1 $exact 2"
     : >"$dir/last"
     rm "$dir"/dead-*
-    check "all are back: on eight ranks after a checkpoint" eventually 60 on 8 "--dp 2 --tp 2 --pp 2 $exact 2"
+    check "all are back: on eight ranks after a checkpoint" eventually 300 on 8 "--dp 2 --tp 2 --pp 2 $exact 2"
     check "it ends with the last step" ends
     check "the steps of a run that lost nothing" as_undisturbed 8 --dp 2 --tp 2 --pp 2
 fi
@@ -148,7 +148,7 @@ result $? "no host answers"
 rm "$dir"/dead-*
 
 hosts 2 --dp 2
-eventually 60 lines 3
+eventually 300 lines 3
 kill -s TERM $launcher
 told 75 1 "stopped at step " && prints 1 "starts on 2 ranks"
 result $? "SIGTERM is for the run: saved, status 75"
@@ -179,7 +179,7 @@ rm -rf "$save" "$log" "$dir/last"
 : >"$log"
 : >"$dir/comment"
 slurm
-eventually 60 asked_again && trains && [ ! -e "$dir/requeued" ] && : >"$dir/idle"
+eventually 300 asked_again && trains && [ ! -e "$dir/requeued" ] && : >"$dir/idle"
 finish
 [ -e "$dir/idle" ] && [ "$status" -eq 75 ] && prints 1 "and a node is idle: " && [ "$(cat "$dir/requeued")" = "requeue 17" ] &&
     [ "$(cat "$dir/comment")" = "orderly restarts: 1, for more than 2 ranks" ] && says 1 "dp 1 x tp 1 x pp 2 on 2, by rule: "

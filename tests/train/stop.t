@@ -55,7 +55,7 @@ disturb() {
         rm -rf "$dir/part/step-$steps"
         # shellcheck disable=SC2086  # words are meant to be split
         background "$@" $RUN --save "$dir/part" --load auto --log "$log" --log-interval 0
-        eventually 60 lines $((at + at / 50 + 4))
+        eventually 300 lines $((at + at / 50 + 4))
         if [ "$whom" = all ]; then pid=$launcher; else pid=$(pid_of "$whom"); fi
         kill -s "$signal" "$pid"
         finish
@@ -119,15 +119,19 @@ validates() {
     grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$1" ]
 }
 
-# validating LINES SIGNAL RANK ARGUMENTS...: sends the signal when standard output and log have that many lines
+# validating LINES SIGNAL RANK ARGUMENTS...: sends the signal when standard output and log have that many lines.
+# Repeated if the rank has not begun yet, while rank 0 prints the banner.
 validating() {
     want=$1 signal=$2 whom=$3
     shift 3
-    # shellcheck disable=SC2086  # words are meant to be split
-    background tools/mpirun.sh -np 4 "$TRAIN" $SMALL $RUN --save "$dir/part" --load auto --log "$log" $endless "$@"
-    eventually 60 validates "$want"
-    kill -s "$signal" "$(pid_of "$whom")"
-    finish
+    for _ in 1 2 3 4 5; do
+        # shellcheck disable=SC2086  # words are meant to be split
+        background tools/mpirun.sh -np 4 "$TRAIN" $SMALL $RUN --save "$dir/part" --load auto --log "$log" $endless "$@"
+        eventually 300 validates "$want"
+        kill -s "$signal" "$(pid_of "$whom")"
+        finish
+        grep -q "before the first step" "$dir/err" || break
+    done
 }
 
 rm -rf "$dir/part"
@@ -168,7 +172,7 @@ result $? "the last validation is not repeated a second time"
 # shellcheck disable=SC2086  # words are meant to be split
 background "$TRAIN" $SMALL --data-path "$data" --save "$dir/never" --num-layers 8 --hidden-size 256 \
     --global-batch-size 4096
-eventually 60 grep -q "^transport\|^memory" "$dir/out"
+eventually 300 grep -q "^transport\|^memory" "$dir/out"
 sleep 1
 kill -s TERM $launcher
 sleep 0.5
@@ -182,7 +186,7 @@ mkdir "$dir/held"
 : >"$dir/held/.lease-3"
 # shellcheck disable=SC2086
 background tools/mpirun.sh -np 2 "$TRAIN" $SMALL --data-path "$data" --dp 2 --save "$dir/held"
-eventually 60 prints 1 "$dir/held is held by an unknown job"
+eventually 300 prints 1 "$dir/held is held by an unknown job"
 kill -s TERM "$(pid_of 1)"
 finish
 [ "$status" -eq 75 ] && gone && [ "$(ls -A "$dir/held")" = .lease-3 ] &&
@@ -200,7 +204,7 @@ alone() { # alone FOLDER INTERVAL
 }
 (alone quiet 1) >"$dir/out" 2>"$dir/err"
 background alone flood 8
-eventually 60 [ -s "$dir/flood.log" ]
+eventually 300 [ -s "$dir/flood.log" ]
 sent=0
 while ! [ -e "$dir/flood/latest" ] && [ $sent -lt 1000000 ] && kill -s USR1 $launcher 2>>"$dir/err"; do
     sent=$((sent + 1))

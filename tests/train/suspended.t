@@ -11,7 +11,7 @@ jobs=2
 
 # grows: the run completes steps
 grows() {
-    eventually 30 lines $(($(wc -l <"$log") + 3))
+    eventually 300 lines $(($(wc -l <"$log") + 3))
 }
 
 # suspend SECONDS: mpirun and all ranks; every other time the ranks in reverse order

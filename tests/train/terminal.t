@@ -83,7 +83,7 @@ for save in "" "--save $dir/stopped"; do
     rm -f "$log"
     script -qec "stty cols 70 -onlcr; $TRAIN $small --train-iters 1000000000 --log-interval 0 --log $log $save; echo status \$?" \
         /dev/null </dev/null >"$dir/out" 2>"$dir/err" &
-    eventually 60 lines 3 && kill -TERM "$(pgrep -f "^$TRAIN .*$dir")" && wait $!
+    eventually 300 lines 3 && kill -TERM "$(pgrep -f "^$TRAIN .*$dir")" && wait $!
     expected=143
     [ -z "$save" ] || expected=75
     shown "grep(/^step .*\[/, @bars) && grep { \$_ eq 'status $expected' } @lines and !grep(/\e/, @lines)"

@@ -22,7 +22,7 @@ while [ $trial -lt "$trials" ]; do
     stopped=$(pid_of "$rank")
     began=$(date +%s.%N)
     kill -STOP "$stopped"
-    eventually 60 grep '^trine: timed out' "$dir/err"
+    eventually 300 grep '^trine: timed out' "$dir/err"
     seconds=$(date +%s.%N | awk -v began="$began" '{printf "%.1f", $1 - began}')
     finish
     first=$(sed -n '/^trine: timed out/{n;p;}' "$dir/err")
