@@ -18,6 +18,8 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/event_file.h"
+#include "base/event_folder.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/progress.h"
@@ -31,7 +33,7 @@
 #include "tokenizer/chat.h"
 
 typedef struct {
-    const char *path, *prompt, *ids, *tokenizer, *system;
+    const char *path, *prompt, *ids, *tokenizer, *system, *tensorboard;
     option_list stop;
     int tokens;
     trine_sampling sampling;
@@ -84,6 +86,9 @@ static const option rows[] = {
     EXECUTION_ROWS(settings),
     {OPTION_FLAG("no-cache", settings, config.no_cache,
                  "evaluate all tokens again for each new one: slower, for comparison")},
+    {OPTION_STRING("tensorboard", settings, tensorboard, "DIR", NULL,
+                   "also write the text as an event of TensorBoard, at the checkpoint's step, into "
+                   "DIR/samples; DIR is that of the training's --tensorboard, or a new one")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -122,6 +127,8 @@ static trine_status check_settings(settings *s, const options *o, int arguments)
     CHECK(!s->ids || (!s->chat && !s->stop.count && !s->tokenizer), TRINE_EINVAL,
           "--ids has no text: it cannot go with --chat, --stop or --tokenizer");
     CHECK(s->chat || !s->system, TRINE_EINVAL, "--system is only for --chat");
+    CHECK(!s->tensorboard || !s->chat || s->prompt, TRINE_EINVAL,
+          "--tensorboard has one text: --chat requires --prompt with it");
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     return options_check_rules(o, rules, sizeof rules / sizeof *rules);
@@ -178,6 +185,68 @@ static trine_status check_prompt(const token_list *ids, const trine_generator *g
     return TRINE_OK;
 }
 
+/* ---- The text as an event ---- */
+
+/* On the rank that writes. */
+typedef struct {
+    FILE *text; /* what is written; NULL: it is not kept */
+    char *kept; /* of `text` */
+    size_t bytes;
+    output *file; /* its events */
+    int lock;
+} sample;
+
+/* Before the first token: a folder that cannot be written to is no reason to lose a text. */
+static trine_status sample_begin(sample *a, const settings *s, int64_t step) {
+    char folder[PATH_MAX];
+    CHECK(step >= 0, TRINE_EINVAL, "--tensorboard %s: %s is not a checkpoint and has no step",
+          s->tensorboard, s->path);
+    TRY(event_folder_make(s->tensorboard));
+    snprintf(folder, sizeof folder, "%s/samples", s->tensorboard);
+    TRY(event_folder_make(folder));
+    TRY(event_folder_lock(&a->lock, folder));
+    a->text = open_memstream(&a->kept, &a->bytes);
+    CHECK(a->text, TRINE_ENOMEM, "no memory for a text");
+    return event_folder_add(&a->file, folder);
+}
+
+/* The text in Markdown, each line indented, which shows it as it is. Owned by the caller; NULL without memory. */
+static char *verbatim(const char *text) {
+    char *all = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&all, &bytes);
+    if (!out) return NULL;
+    for (const char *line = text; *line;) {
+        size_t length = strcspn(line, "\n");
+        fprintf(out, "    %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    return fclose(out) ? free(all), NULL : all;
+}
+
+static trine_status sample_write(sample *a, int64_t step) {
+    event_bytes file = {0}, values = {0};
+    char *text = fflush(a->text) ? NULL : verbatim(a->kept);
+    event_version(&file, event_time());
+    if (text) event_text(&values, "sample", text);
+    event_values(&file, event_time(), step, &values);
+    trine_status status = text && !file.failed && !values.failed
+                              ? output_bytes(a->file, file.at, file.count)
+                              : RAISE(TRINE_ENOMEM, "no memory for an event");
+    free(text);
+    event_bytes_free(&values);
+    event_bytes_free(&file);
+    return status;
+}
+
+static void sample_end(sample *a, bool written) {
+    if (a->text) fclose(a->text);
+    free(a->kept);
+    if (a->file && !written) unlink(a->file->path);
+    output_close(&a->file);
+    if (a->lock >= 0) close(a->lock);
+}
+
 /* ---- Writing ---- */
 
 /* A text on its way out. */
@@ -188,10 +257,13 @@ typedef struct {
     stop_text stop;
     const chat_template *chat; /* NULL: no chat */
     FILE *answer;              /* keeps the text, too; NULL: it is not needed */
+    sample sample;             /* of --tensorboard */
     bool writes;               /* this rank writes */
 } speech;
 
 static trine_status write_text(speech *t, const char *text, size_t bytes) {
+    if (t->sample.text && bytes)
+        CHECK(fwrite(text, 1, bytes, t->sample.text) == bytes, TRINE_ENOMEM, "no memory for a text");
     if (t->answer && bytes)
         CHECK(fwrite(text, 1, bytes, t->answer) == bytes, TRINE_ENOMEM, "no memory for an answer");
     return t->writes && bytes ? output_text(stdout, text, bytes) : TRINE_OK;
@@ -378,6 +450,7 @@ static trine_status prepare(speech *t, token_list *prompt) {
     const char *text = s->prompt ? s->prompt : "\n";
     const codec_place from = {s->tokenizer, trine_generator_path(t->g), s->path,
                               trine_generator_model(t->g)->vocab_size};
+    if (s->tensorboard && t->writes) TRY(sample_begin(&t->sample, s, t->g->step));
     if (s->ids) {
         TRY(read_ids(prompt, s->ids));
         return check_prompt(prompt, t->g);
@@ -406,9 +479,16 @@ static trine_status agree_tokenizer(trine_world *world, const speech *t) {
     return status;
 }
 
+/* What is generated, and its event. An error is this rank's alone. */
+static trine_status speak(speech *t, const token_list *prompt) {
+    if (t->sample.text && t->chat) fprintf(t->sample.text, "%s\n\n", t->s->prompt);
+    TRY(t->chat ? converse(t) : generate(t, prompt));
+    return t->sample.text ? sample_write(&t->sample, t->g->step) : TRINE_OK;
+}
+
 /* Errors before the first token are the same on every rank; one rank prints them. */
 static trine_status run(trine_world *world, const settings *s) {
-    speech t = {.s = s, .writes = trine_world_rank(world) == 0};
+    speech t = {.s = s, .writes = trine_world_rank(world) == 0, .sample.lock = -1};
     token_list prompt = {0};
     const options o = make_table(s);
     t.stop = (stop_text){.texts = s->stop.texts, .count = s->stop.count};
@@ -418,9 +498,8 @@ static trine_status run(trine_world *world, const settings *s) {
     progress_begin(stderr, TRINE_PROGRESS_LINE, false); /* the text follows */
     trine_status status = trine_world_agree(world, status_user(prepare(&t, &prompt)));
     if (status == TRINE_OK) status = agree_tokenizer(world, &t);
-    if (status == TRINE_OK &&
-        status_user(t.chat ? converse(&t) : generate(&t, &prompt)) != TRINE_OK)
-        trine_abort(world);
+    if (status == TRINE_OK && status_user(speak(&t, &prompt)) != TRINE_OK) trine_abort(world);
+    sample_end(&t.sample, status == TRINE_OK);
     free(prompt.ids);
     codec_close(&t.codec);
     stop_text_free(&t.stop);

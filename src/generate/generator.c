@@ -173,7 +173,9 @@ static trine_status setup_model(trine_generator *g) {
 }
 
 static trine_status load(trine_generator *g, const ckpt_source *source) {
+    const ckpt_state *saved = ckpt_saved_state(source);
     g->path = strdup(ckpt_path(source));
+    g->step = saved ? saved->step : -1;
     trine_status status =
         g->path ? ckpt_model(source, &g->model) : RAISE(TRINE_ENOMEM, "no memory for a path");
     g->model.seq_length = gpt_positions(&g->model);

@@ -29,7 +29,8 @@ typedef struct {
 struct trine_generator {
     trine_world *world; /* not owned */
     trine_generate_config config; /* strings are borrowed, used during creation only */
-    char *path; /* of the weights; NULL: none */
+    char *path;   /* of the weights; NULL: none */
+    int64_t step; /* of the checkpoint; -1: the weights are from none */
     trine_model model;
     int seq_length; /* of the sequence, at most the model's */
     trine_mesh *mesh;

@@ -1,26 +1,19 @@
 #include "train/tensorboard.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
 #include "base/event_file.h"
-#include "base/lock.h"
+#include "base/event_folder.h"
 #include "base/status.h"
 #include "config/config.h"
 #include "train/log_file.h"
 #include "train/promise.h"
-
-#define PREFIX "events.out.tfevents."
 
 typedef struct {
     log_file file;
@@ -34,45 +27,11 @@ struct tensorboard {
     events train, val;
 };
 
-static double time_of_day(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The present time in seconds, or what is later than all files of the folder: readers take them in the order of
- * their names. */
-static int64_t next_time(const char *folder) {
-    int64_t time = (int64_t)time_of_day();
-    DIR *all = opendir(folder);
-    for (struct dirent *entry; all && (entry = readdir(all));) {
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0) continue;
-        int64_t other = strtoll(entry->d_name + strlen(PREFIX), NULL, 10);
-        if (other >= time && other < INT64_C(9999999999)) time = other + 1;
-    }
-    if (all) closedir(all);
-    return time;
-}
-
-static trine_status make_folder(const char *path) {
-    struct stat is;
-    int cause = mkdir(path, 0777) ? errno : 0;
-    if (cause && stat(path, &is) == 0) cause = S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
-    CHECK(!cause, TRINE_EIO, "--tensorboard %s: cannot create the folder: %s", path,
-          strerror(cause));
-    return TRINE_OK;
-}
-
 static trine_status open_events(events *e, const char *folder) {
-    char host[65] = "", path[PATH_MAX];
-    gethostname(host, sizeof host - 1);
-    snprintf(path, sizeof path, "%s/" PREFIX "%010" PRId64 ".%s.%d", folder, next_time(folder),
-             host, (int)getpid());
     e->file.events = true;
-    TRY(output_open(&e->file.out, "--tensorboard", path));
-    return output_begin(e->file.out, 0);
+    return event_folder_add(&e->file.out, folder);
 }
 
 static void close_events(events *e) {
@@ -80,27 +39,14 @@ static void close_events(events *e) {
     output_close(&e->file.out);
 }
 
-static trine_status lock_folder(tensorboard *b, const char *folder) {
-    char who[LOCK_WHO];
-    b->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CHECK(b->lock >= 0, TRINE_EIO, "--tensorboard %s: %s", folder, strerror(errno));
-    CHECK(lock_try(b->lock) != LOCK_BUSY, TRINE_EBUSY,
-          "--tensorboard %s: %s is writing to this folder; wait until it exits, or name another "
-          "folder",
-          folder, lock_owner(b->lock, who));
-    return TRINE_OK;
-}
-
 static trine_status open_all(tensorboard *b, const char *folder) {
     char validation[PATH_MAX];
-    CHECK(strlen(folder) < PATH_MAX - 200, TRINE_EIO, "--tensorboard %s: the name is too long",
-          folder);
-    snprintf(validation, sizeof validation, "%s/validation", folder);
-    TRY(make_folder(folder));
-    TRY(lock_folder(b, folder));
+    TRY(event_folder_make(folder));
+    TRY(event_folder_lock(&b->lock, folder));
     TRY(open_events(&b->train, folder));
     if (!b->trainer->val.samples) return TRINE_OK;
-    TRY(make_folder(validation));
+    snprintf(validation, sizeof validation, "%s/validation", folder);
+    TRY(event_folder_make(validation));
     return open_events(&b->val, validation);
 }
 
@@ -159,7 +105,7 @@ static char *configuration(const trine_trainer *t) {
 /* What all files begin with; `text`: NULL: without a configuration. */
 static void begin(event_bytes *file, int64_t from, const char *text) {
     event_bytes values = {0};
-    double now = time_of_day();
+    double now = event_time();
     event_version(file, now);
     event_session(file, now, from);
     if (!text) return;
@@ -176,8 +122,8 @@ static trine_status write_events(tensorboard *b, events *e, int64_t step,
     bool complete = text || e->begun || e == &b->val;
     if (!e->begun) begin(&file, b->from, text);
     /* The validation of the step that the run goes on from, which may be there. */
-    if (step < b->from) event_session(&file, time_of_day(), step);
-    event_values(&file, time_of_day(), step, values);
+    if (step < b->from) event_session(&file, event_time(), step);
+    event_values(&file, event_time(), step, values);
     trine_status status = complete && !file.failed
                               ? log_file_add_event(&e->file, step, file.at, file.count, &written)
                               : RAISE(TRINE_ENOMEM, "no memory for an event");

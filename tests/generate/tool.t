@@ -67,7 +67,29 @@ writes 0 "$saved" --ids "1 2 3" --tokens 60 --temperature 6 --top-k 1
     writes 0 "$saved" --ids "1 2 3" --tokens 60 --temperature 0 && cmp -s "$dir/out" "$dir/first"
 result $? "top-k 1 selects the most likely token, as temperature 0 does"
 
+# ---- The text as an event
+
+writes 0 "$saved" --prompt AAA --tokens 20 --temperature 0 --tensorboard "$dir/board"
+event=$(ls "$dir/board/samples")
+[ "$status" -eq 0 ] && [ "$(cat "$dir/out")" = AAAAAAAAAAAAAAAAAAAAAAA ] &&
+    [ "$(expr "$event" : 'events.out.tfevents.[0-9]*[.]')" -gt 0 ] &&
+    [ "$(grep -ac '^ *    AAAAAAAAAAAAAAAAAAAAAAA$\|sample.*    AAAAAAAAAAAAAAAAAAAAAAA$' "$dir/board/samples/$event")" = 1 ]
+result $? "--tensorboard: prompt and text as an event"
+cp "$dir/board/samples/$event" "$dir/event"
+writes 2 "$saved" --prompt AA --tokens 3 --temperature 0 --tp 2 --tensorboard "$dir/board"
+[ "$status" -eq 0 ] && cmp "$dir/event" "$dir/board/samples/$event" && [ "$(ls "$dir/board/samples" | wc -l)" = 2 ] &&
+    [ "$(ls "$dir/board/samples" | head -n 1)" = "$event" ]
+result $? "a second text is a second file, whose name sorts behind"
+writes 0 "$saved" --prompt AAAAAAAAAAAAAAAAA --tensorboard "$dir/board"
+[ "$status" -ne 0 ] && [ "$(ls "$dir/board/samples" | wc -l)" = 2 ]
+result $? "an error leaves no file"
+
 # ---- Errors
+
+refused 0 "--tensorboard has one text: --chat requires --prompt with it" "a conversation as an event" "$saved" --chat \
+    --tensorboard "$dir/board"
+refused 0 "--tensorboard $dir/no/board: cannot create the folder" "no folder for the folder" "$saved" \
+    --tensorboard "$dir/no/board"
 
 refused 0 "2 errors on the command line" "invalid options" "$saved" --temprature 1 --top-k -1
 ! grep -q "at src/" "$dir/err"

@@ -103,6 +103,17 @@ def compare(dir):
            "the configuration of both layouts, as text", *said)
 
 
+def samples(dir):
+    for step in 80, 40:  # in any order, also of a step before
+        words = [os.path.join(BUILD, "trine-generate"), os.path.join(dir, "run", "step-%d" % step), "--temperature", "0"]
+        words += ["--prompt", "a prompt, ", "--tokens", "5", "--tensorboard", os.path.join(dir, "board")]
+        subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    texts = loaded(PluginAccumulator, dir, "board", "samples").Tensors("sample")
+    said = [text.tensor_proto.string_val[0].decode() for text in texts]
+    result(sorted(text.step for text in texts) == [40, 80] and all("    a prompt, " in text for text in said),
+           "what the model writes at two of its checkpoints", *said)
+
+
 with tempfile.TemporaryDirectory() as dir:
     with open(os.path.join(dir, "text"), "wb") as out:
         out.write(struct.pack("<256i", 20240520, 1, 4096, 256, *[0] * 252))
@@ -115,4 +126,5 @@ with tempfile.TemporaryDirectory() as dir:
     status = train(dir, 2, "--tp", "2", "--load", "auto")
     result(status == 0, "resumed", *([] if status == 0 else open(os.path.join(dir, "said"))))
     check("event files", lambda: compare(dir))
+    check("samples", lambda: samples(dir))
 done()
