@@ -31,6 +31,7 @@
 #include "generate/generator.h"
 #include "generate/stop_text.h"
 #include "tokenizer/chat.h"
+#include "tokenizer/text.h"
 
 typedef struct {
     const char *path, *prompt, *ids, *tokenizer, *system, *tensorboard;
@@ -210,30 +211,38 @@ static trine_status sample_begin(sample *a, const settings *s, int64_t step) {
     return event_folder_add(&a->file, folder);
 }
 
-/* The text in Markdown, each line indented, which shows it as it is. Owned by the caller; NULL without memory. */
-static char *verbatim(const char *text) {
-    char *all = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&all, &bytes);
-    if (!out) return NULL;
-    for (const char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        fprintf(out, "    %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
+/* Appends the text in Markdown: each line indented, which shows it as it is, and U+FFFD for what is no UTF-8 or ends a
+ * string. */
+static trine_status add_verbatim(text_buffer *b, const char *text, size_t bytes) {
+    uint64_t replaced = 0;
+    for (const char *at = text, *end = text + bytes; at < end;) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = line ? line : end;
+        TRY(text_add(b, "    ", 4));
+        for (const char *zero; (zero = memchr(at, '\0', (size_t)(stop - at))); at = zero + 1) {
+            TRY(text_add_valid(b, at, (size_t)(zero - at), &replaced));
+            TRY(text_add(b, TEXT_REPLACEMENT, strlen(TEXT_REPLACEMENT)));
+        }
+        TRY(text_add_valid(b, at, (size_t)(stop - at), &replaced));
+        TRY(text_add(b, "\n", 1));
+        at = stop + 1;
     }
-    return fclose(out) ? free(all), NULL : all;
+    return text_add(b, "", 1);
 }
 
 static trine_status sample_write(sample *a, int64_t step) {
     event_bytes file = {0}, values = {0};
-    char *text = fflush(a->text) ? NULL : verbatim(a->kept);
-    event_version(&file, event_time());
-    if (text) event_text(&values, "sample", text);
-    event_values(&file, event_time(), step, &values);
-    trine_status status = text && !file.failed && !values.failed
-                              ? output_bytes(a->file, file.at, file.count)
-                              : RAISE(TRINE_ENOMEM, "no memory for an event");
-    free(text);
+    text_buffer text = {0};
+    trine_status status = fflush(a->text) ? RAISE(TRINE_ENOMEM, "no memory for a text") : TRINE_OK;
+    if (status == TRINE_OK) status = add_verbatim(&text, a->kept, a->bytes);
+    if (status == TRINE_OK) {
+        event_version(&file, event_time());
+        event_text(&values, "sample", text.text);
+        event_values(&file, event_time(), step, &values);
+        status = file.failed || values.failed ? RAISE(TRINE_ENOMEM, "no memory for an event")
+                                              : output_bytes(a->file, file.at, file.count);
+    }
+    free(text.text);
     event_bytes_free(&values);
     event_bytes_free(&file);
     return status;
@@ -263,7 +272,8 @@ typedef struct {
 
 static trine_status write_text(speech *t, const char *text, size_t bytes) {
     if (t->sample.text && bytes)
-        CHECK(fwrite(text, 1, bytes, t->sample.text) == bytes, TRINE_ENOMEM, "no memory for a text");
+        CHECK(fwrite(text, 1, bytes, t->sample.text) == bytes, TRINE_ENOMEM,
+              "no memory for a text");
     if (t->answer && bytes)
         CHECK(fwrite(text, 1, bytes, t->answer) == bytes, TRINE_ENOMEM, "no memory for an answer");
     return t->writes && bytes ? output_text(stdout, text, bytes) : TRINE_OK;
