@@ -4,10 +4,12 @@
  * The limit of bf16 is its speedup of the matmuls alone (tables of `matmul`). Full recomputation repeats the
  * blocks' forward passes except the last product of each: its row has the share of the matmuls' flops that are done
  * twice. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/human.h"
 #include "base/status.h"
@@ -25,6 +27,7 @@ typedef struct {
     bool sequence, exact_threads;
     double dropout;
     bool base_bf16;
+    bool ring, trace; /* the recorder (docs/seeing.md), on two ranks, which have calls to record */
 } setting;
 
 static const setting settings[] = {
@@ -46,6 +49,8 @@ static const setting settings[] = {
      .exact_threads = true,
      .bf16 = true,
      .base_bf16 = true},
+    {.name = "ring", .title = "ring of two steps, tp 2", .tp = 2, .ring = true},
+    {.name = "trace", .title = "--trace of all, tp 2", .tp = 2, .trace = true},
 };
 
 static const bench_column columns[] = {
@@ -64,6 +69,7 @@ typedef struct {
     bench_report *report;
     alternate_listener *table;
     tokenfile text;
+    char trace[PATH_MAX]; /* the file of the setting of that name */
 } bench;
 
 static trine_config config_of(const bench *b, int tp) {
@@ -77,7 +83,8 @@ static trine_config config_of(const bench *b, int tp) {
     return c;
 }
 
-static void apply(trine_config *c, const setting *s) {
+static void apply(const bench *b, trine_config *c, const setting *s) {
+    if (s->trace) c->trace = (trine_trace){.file = b->trace, .steps = {1, b->k->reps + 1}};
     c->precision.bf16 = s->bf16;
     c->parallel.recompute = s->recompute;
     c->parallel.sequence_parallel = s->sequence;
@@ -95,15 +102,24 @@ static double flops_again(const trine_config *c) {
     return m.num_layers * (gpt_unit_cost(&m, m.seq_length, 1) - last) / gpt_flops_per_token(&m);
 }
 
+/* The median of the pairs' ratios: the two of a pair follow each other, so that a machine whose speed changes from
+ * minute to minute counts less than in the ratio of two medians. */
+static double slower(const bench_samples *without, const bench_samples *with) {
+    bench_samples ratios = {0};
+    for (int n = 0; n < with->count && n < BENCH_SAMPLES; n++)
+        bench_add(&ratios, with->value[n] / without->value[n]);
+    return bench_median(&ratios);
+}
+
 static void add_row(bench *b, const setting *v, const trine_config *c, const bench_samples *s) {
-    double without = bench_median(&s[0]), with = bench_median(&s[1]);
+    double without = bench_median(&s[0]), with = bench_median(&s[1]), ratio = slower(&s[0], &s[1]);
     bench_row(b->report, (bench_cell[]){{.text = v->title},
                                         {.number = with},
                                         {.number = bench_min(&s[1])},
                                         {.number = without},
                                         {.number = bench_min(&s[0])},
-                                        {.number = with / without},
-                                        {.number = without / with},
+                                        {.number = ratio},
+                                        {.number = 1 / ratio},
                                         {.number = flops_again(c)}});
 }
 
@@ -137,7 +153,8 @@ static trine_status measure(bench *b, const setting *v) {
     uint64_t first, second, there = memory_available();
     const char *why = obstacle(b, v);
     without.precision.bf16 = v->base_bf16;
-    apply(&with, v);
+    without.trace.no_ring = v->ring;
+    apply(b, &with, v);
     if (!why) {
         TRY(memory_planned(&without, &first));
         TRY(memory_planned(&with, &second));
@@ -160,7 +177,7 @@ static trine_status check_only(const char *only) {
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
     return status_user(RAISE(TRINE_EINVAL,
                              "--only %s: unknown setting; use bf16, selective, full, full-bf16, "
-                             "sequence, dropout, exact or exact-bf16",
+                             "sequence, dropout, exact, exact-bf16, ring or trace",
                              only));
 }
 
@@ -181,10 +198,12 @@ static trine_status measure_with_text(bench *b) {
     const trine_model *m = &b->k->model;
     size_t tokens = 64 * (size_t)b->k->batch * (size_t)m->seq_length + 1;
     TRY(tokenfile_create(&b->text, b->k->dir, m->vocab_size, tokens));
+    snprintf(b->trace, sizeof b->trace, "%s/trace.json", b->text.dir);
     trine_status status = alternate_open(&b->table, b->text.dir);
     if (status == TRINE_OK) status = alternate_trace(b->table, b->k->trace);
     if (status == TRINE_OK) status = measure_all(b);
     alternate_close(&b->table);
+    unlink(b->trace);
     tokenfile_remove(&b->text);
     return status;
 }
