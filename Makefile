@@ -342,7 +342,7 @@ check-alone: tests
 
 # Comparisons with other programs, which PyPI has.
 check-outside:
-	@tools/deps.sh build test $(if $(TRINE_PYTHON),,outside)
+	@tools/deps.sh build test report $(if $(TRINE_PYTHON),,outside)
 	@$(MAKE) --no-print-directory $(PRODUCTS) $(BUILD)/tests/ckpt/logits_driver $(BUILD)/tests/tokenizer/driver
 	@tests/outside/run.sh $(BUILD)
 

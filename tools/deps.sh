@@ -129,7 +129,7 @@ for group in "$@"; do
             need mpich has mpirun.mpich
             need python3-venv venv_runs
             ;;
-        outside) # PyTorch and transformers (tools/venv.sh)
+        outside) # PyTorch and transformers (tools/venv.sh); Perfetto's pages
             need python3-venv venv_runs
             ;;
         report) need chromium has chromium ;; # pages in a browser (tests/report/page.t)
