@@ -125,6 +125,20 @@ static trine_status check_vocabularies(const blend *b) {
     return TRINE_OK;
 }
 
+/* Masks and boundaries are either in all files or in none. */
+static trine_status check_windows(const blend *b) {
+    const tokens *first = b->sources->tokens;
+    for (int i = 1; i < b->count; i++) {
+        const tokens *t = b->sources[i].tokens;
+        bool has = tokens_window(t) != 0;
+        CHECK(
+            has == (tokens_window(first) != 0), TRINE_EDATA,
+            "%s has windows, with masks and documents, but %s has tokens only; a blend has either",
+            tokens_path(has ? t : first), tokens_path(has ? first : t));
+    }
+    return TRINE_OK;
+}
+
 uint64_t blend_tokenizer(const blend *b) {
     uint64_t own, found = 0;
     for (int i = 0; i < b->count && !found; i++)
@@ -151,6 +165,7 @@ static trine_status open_all(blend *b, const char *text) {
     trine_status status = open_text(b, text, word);
     free(word);
     TRY(status);
+    TRY(check_windows(b));
     TRY(check_hashes(b));
     return check_vocabularies(b);
 }
@@ -231,10 +246,31 @@ trine_status blend_order(blend *b, size_t T, uint32_t vocab, uint64_t seed, samp
     return TRINE_OK;
 }
 
-trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets) {
+bool blend_has_documents(const blend *b) {
+    return tokens_window(b->sources->tokens) != 0;
+}
+
+trine_status blend_documents(blend *b, int32_t end) {
+    uint32_t vocab = b->sources->sampler.vocab;
+    CHECK(!blend_has_documents(b), TRINE_EINVAL,
+          "%s: its documents are in the file; no end token is needed",
+          tokens_path(b->sources->tokens));
+    CHECK(end >= 0 && (uint32_t)end < vocab, TRINE_EINVAL,
+          "the end token %" PRId32 " is outside the vocabulary of %" PRIu32, end, vocab);
+    for (int i = 0; i < b->count; i++) b->sources[i].sampler.end = end;
+    return TRINE_OK;
+}
+
+trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets, int32_t *starts) {
     uint64_t own;
     int i = shares_source(&b->shares, g, &own);
-    return sampler_load(&b->sources[i].sampler, own, inputs, targets);
+    return sampler_load(&b->sources[i].sampler, own, inputs, targets, starts);
+}
+
+trine_status blend_supervised(blend *b, uint64_t g, uint32_t *count) {
+    uint64_t own;
+    int i = shares_source(&b->shares, g, &own);
+    return sampler_supervised(&b->sources[i].sampler, own, count);
 }
 
 double blend_epochs(const blend *b, int i, uint64_t n) {

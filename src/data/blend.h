@@ -8,7 +8,10 @@
  *
  * Sample g is a pure function of (seed, g), the same on every layout and after every resume: shares.h says which
  * source it is from, and sampler.h, with that source's own seed and epochs, which of its windows it is. The first
- * source, and so the only one, has the seed itself. */
+ * source, and so the only one, has the seed itself.
+ *
+ * Masks and document boundaries: files of windows (windows.h) have both; of other files every target counts, and
+ * blend_documents says which token ends a document. */
 #ifndef TRINE_DATA_BLEND_H
 #define TRINE_DATA_BLEND_H
 
@@ -30,7 +33,7 @@ typedef struct blend {
 
 /* Opens all files. *out is owned by the caller, NULL after an error. Errors: TRINE_EINVAL for a weight without a
  * path, or a number that is none; those of tokens_open; TRINE_EDATA names two sources whose tokenizers or stated
- * vocabularies differ. Not collective. */
+ * vocabularies differ, or of which one has windows and the other has not. Not collective. */
 trine_status blend_open(blend **out, const char *text);
 void blend_close(blend **b); /* *b may be NULL */
 
@@ -50,11 +53,24 @@ const char *blend_file(const blend *b, size_t i);
 /* As tokens_fingerprint; each has blend_files elements. Of a blend, the weights count as well. */
 trine_status blend_fingerprint(const blend *b, tokens_print *all, tokens_print *each);
 
-/* Makes the samplers. Errors: those of sampler_create. */
+/* Makes the samplers. Errors: those of sampler_create, as for windows of another T. */
 trine_status blend_order(blend *b, size_t T, uint32_t vocab, uint64_t seed, sampler_order order);
 
-/* inputs (T), targets (T) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary. */
-trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets);
+/* Whether masks and document boundaries are in the files: windows. Pure. */
+bool blend_has_documents(const blend *b);
+
+/* Of files without windows: a document ends behind the token `end`, and the next token begins another. The target of
+ * the end token is the first token of the next document, and counts, as in Megatron-LM without --eod-mask-loss. After
+ * blend_order. Errors: TRINE_EINVAL for files of windows, and for a token outside the vocabulary. */
+trine_status blend_documents(blend *b, int32_t end);
+
+/* inputs (T), targets (T; DATA_NO_TARGET: none), starts (T, may be NULL: the position at which each token's document
+ * begins) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary, and for a damaged window. */
+trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets, int32_t *starts);
+
+/* The targets of sample g that count: T of files without windows, or else one read of 8 bytes. Errors: TRINE_EDATA for
+ * a damaged window; TRINE_EIO. */
+trine_status blend_supervised(blend *b, uint64_t g, uint32_t *count);
 
 /* The epochs of source i in the first n samples, off by less than one sample; 1.5: every window once, and half of
  * them again. Pure. */

@@ -7,7 +7,8 @@
 #include "base/status.h"
 
 /* Megatron-LM's come first: their ids may look like any header. */
-static const token_format *const formats[] = {&format_megatron, &format_llmc, &format_nanogpt};
+static const token_format *const formats[] = {&format_megatron, &format_llmc, &format_windows,
+                                              &format_nanogpt};
 
 #define FORMATS (sizeof formats / sizeof *formats)
 

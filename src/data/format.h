@@ -1,9 +1,10 @@
 /* The formats of token files: how a file is recognised, and where its ids lie. A new format is a file format_*.c and
- * a row of the table in format.c. Every format keeps its ids in one piece, as integers of one type. */
+ * a row of the table in format.c. Every format keeps its ids as integers of one type: in one piece, or in records of
+ * equal size (windows.h). */
 #ifndef TRINE_DATA_FORMAT_H
 #define TRINE_DATA_FORMAT_H
 
-#include "trine.h"
+#include "data/windows.h"
 
 /* ---- llm.c's files, which the writer makes (see tokens.h) ---- */
 
@@ -13,9 +14,17 @@
 typedef struct {
     int32_t magic, version;
     size_t width; /* bytes a token */
-} llmc_kind;
+} token_kind;
 
-static const llmc_kind FORMAT_U16 = {20240520, 1, 2}, FORMAT_U32 = {20240801, 7, 4};
+static const token_kind FORMAT_U16 = {20240520, 1, 2}, FORMAT_U32 = {20240801, 7, 4};
+
+/* ---- Files of windows (windows.h), whose header begins as llm.c's ---- */
+
+#define FORMAT_T          6 /* the int32 of T */
+#define FORMAT_SUPERVISED 7 /* uint64, low word first, as the hash of what is before it */
+#define FORMAT_HASH       9
+
+static const token_kind WINDOWS_U16 = {20260116, 1, 2}, WINDOWS_U32 = {20260132, 1, 4};
 
 /* ---- All formats ---- */
 
@@ -34,6 +43,8 @@ typedef struct {
     bool is_signed;
     uint32_t vocab;     /* 0: the file does not say */
     uint64_t tokenizer; /* its hash; 0: the file does not say */
+    uint32_t window;    /* T, of files of windows; 0: the ids are in one piece */
+    uint64_t supervised; /* tokens of all windows */
 } format_ids;
 
 typedef struct {
@@ -44,7 +55,10 @@ typedef struct {
     trine_status (*find)(const format_file *file, format_ids *ids);
 } token_format;
 
-extern const token_format format_llmc, format_megatron, format_nanogpt;
+extern const token_format format_llmc, format_megatron, format_nanogpt, format_windows;
+
+/* The header of a file of windows. Pure. */
+void format_windows_header(const format_ids *ids, int32_t header[FORMAT_HEADER]);
 
 /* Splits the prefix off a path: *format is NULL and the result `path` if there is none. Pure. */
 const char *format_of_path(const char *path, const token_format **format);

@@ -7,7 +7,7 @@
 
 static const size_t header_bytes = FORMAT_HEADER * sizeof(int32_t);
 
-static const llmc_kind *kind_of(int32_t magic) {
+static const token_kind *kind_of(int32_t magic) {
     if (magic == FORMAT_U16.magic) return &FORMAT_U16;
     return magic == FORMAT_U32.magic ? &FORMAT_U32 : NULL;
 }
@@ -35,7 +35,7 @@ static trine_status check_size(const format_file *file, const format_ids *ids) {
 static trine_status find_llmc(const format_file *file, format_ids *ids) {
     int32_t header[FORMAT_HEADER];
     TRY(input_read(file->fd, file->path, header, sizeof header, 0));
-    const llmc_kind *kind = kind_of(header[0]);
+    const token_kind *kind = kind_of(header[0]);
     CHECK(kind && header[1] == kind->version, TRINE_EDATA,
           "%s: unsupported version %d; files with magic %d have version %d", file->path, header[1],
           header[0], header[0] == FORMAT_U32.magic ? FORMAT_U32.version : FORMAT_U16.version);

@@ -4,7 +4,8 @@
  *
  *   epoch g / N, place g mod N, window rng_permute(rng_key(seed, "data.epoch.<epoch>"), N, place)
  *
- * with N = (tokens - 1) / T. Cost: one permutation step and one read a sample; no state. */
+ * with N = (tokens - 1) / T. Of files of windows (windows.h) a sample is a window: N = tokens / T, and the targets are
+ * the supervised tokens. Cost: one permutation step and one read a sample; no state. */
 #ifndef TRINE_DATA_SAMPLER_H
 #define TRINE_DATA_SAMPLER_H
 
@@ -21,16 +22,22 @@ typedef struct sampler {
     uint32_t vocab;
     uint64_t seed, windows; /* windows: N */
     sampler_order order;
+    int32_t end; /* the token that ends a document, of sources without windows; -1: a sample is one document */
 } sampler;
 
-/* Errors: TRINE_EDATA when the source is shorter than one sample. Not collective. */
+/* Errors: TRINE_EDATA when the source is shorter than one sample, or has windows of another T. Not collective. */
 trine_status sampler_create(sampler *s, const tokens *source, size_t T, uint32_t vocab,
                             uint64_t seed, sampler_order order);
 
 /* The window of sample g. Pure. */
 uint64_t sampler_window(const sampler *s, uint64_t g);
 
-/* inputs (T), targets (T) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary. */
-trine_status sampler_load(const sampler *s, uint64_t g, int32_t *inputs, int32_t *targets);
+/* inputs (T), targets (T; DATA_NO_TARGET: none) and starts (T, may be NULL: the position at which each token's
+ * document begins) of sample g. A document that began before the sample begins with it. Errors: TRINE_EDATA for an id
+ * outside the vocabulary, and for a damaged window. */
+trine_status sampler_load(const sampler *s, uint64_t g, int32_t *inputs, int32_t *targets, int32_t *starts);
+
+/* The targets of sample g that count: T without windows. Errors: as tokens_window_supervised. */
+trine_status sampler_supervised(const sampler *s, uint64_t g, uint32_t *count);
 
 #endif

@@ -88,6 +88,9 @@ static trine_status open_shards(tokens *t, const token_format *stated, const glo
         CHECK(s->format == first->format, TRINE_EDATA,
               "%s is %s, but %s is %s; the files of a pattern must have one format", first->path,
               first->format->name, s->path, s->format->name);
+        CHECK(s->ids.window == first->ids.window, TRINE_EDATA,
+              "%s has windows of %" PRIu32 " tokens, but %s of %" PRIu32, first->path,
+              first->ids.window, s->path, s->ids.window);
         t->count += s->count;
     }
     return TRINE_OK;
@@ -227,8 +230,14 @@ bool tokens_has_file(const tokens *t, const char *path) {
     return false;
 }
 
+static window_layout layout_of(const shard *s) {
+    return (window_layout){s->ids.window, s->ids.width};
+}
+
 static uint64_t offset_of(const shard *s, uint64_t i) {
-    return s->ids.offset + i * s->ids.width;
+    uint32_t T = s->ids.window;
+    if (!T) return s->ids.offset + i * s->ids.width;
+    return s->ids.offset + i / T * window_bytes(layout_of(s)) + i % T * s->ids.width;
 }
 
 /* Id i of a buffer, which is little-endian, as this machine is. */
@@ -248,8 +257,10 @@ typedef trine_status (*token_visit)(void *context, const shard *s, const unsigne
 static trine_status visit_open(const shard *s, int fd, uint64_t first, uint64_t count,
                                token_visit visit, void *context) {
     unsigned char buffer[BUFFER];
+    uint32_t T = s->ids.window;
     for (size_t n; count; first += n, count -= n) {
         n = count < BUFFER / s->ids.width ? (size_t)count : BUFFER / s->ids.width;
+        if (T && n > T - first % T) n = T - (size_t)(first % T);
         TRY(input_read(fd, s->path, buffer, n * s->ids.width, offset_of(s, first)));
         TRY(visit(context, s, buffer, first, n));
     }
@@ -312,6 +323,60 @@ trine_status tokens_sample(const tokens *t, uint64_t first, size_t T, int32_t *i
     window w = {.inputs = inputs, .targets = targets, .count = T, .vocab = vocab};
     return visit_tokens(t, first, T + 1, take_tokens, &w);
 }
+
+/* ---- Windows ---- */
+
+uint32_t tokens_window(const tokens *t) {
+    return t->shards->ids.window;
+}
+
+uint64_t tokens_supervised(const tokens *t) {
+    uint64_t supervised = 0;
+    for (size_t i = 0; i < t->shard_count; i++) supervised += t->shards[i].ids.supervised;
+    return supervised;
+}
+
+/* The file that has the window; *place says where it is there. */
+static const shard *shard_of(const tokens *t, uint64_t window, window_place *place) {
+    const shard *s = t->shards;
+    uint32_t T = s->ids.window;
+    ASSERT(T && window < t->count / T);
+    for (; window >= s->count / T; s++) window -= s->count / T;
+    *place = (window_place){s->path, window, offset_of(s, window * T) - WINDOW_IDS};
+    return s;
+}
+
+static trine_status read_shard(const shard *s, void *to, size_t bytes, uint64_t at) {
+    int fd = s->fd;
+    if (fd < 0) TRY(open_again(s, &fd));
+    trine_status status = input_read(fd, s->path, to, bytes, at);
+    if (s->fd < 0) close(fd);
+    return status;
+}
+
+trine_status tokens_read_window(const tokens *t, uint64_t window, int32_t *inputs, int32_t *targets,
+                                int32_t *starts, uint32_t vocab) {
+    window_place place;
+    const shard *s = shard_of(t, window, &place);
+    size_t bytes = window_bytes(layout_of(s));
+    unsigned char *record = malloc(bytes);
+    CHECK(record, TRINE_ENOMEM, "no memory for a window of %zu bytes", bytes);
+    trine_status status = read_shard(s, record, bytes, place.byte);
+    if (status == TRINE_OK)
+        status = window_get(layout_of(s), record, vocab, place, inputs, targets, starts);
+    free(record);
+    return status;
+}
+
+trine_status tokens_window_supervised(const tokens *t, uint64_t window, uint32_t *count) {
+    unsigned char head[WINDOW_IDS];
+    window_place place;
+    const shard *s = shard_of(t, window, &place);
+    TRY(read_shard(s, head, sizeof head, place.byte));
+    return window_supervised(layout_of(s), head, place, count);
+}
+
+/* ---- Vocabulary and tokenizer ---- */
 
 static trine_status find_largest(void *context, const shard *s, const unsigned char *bytes,
                                  uint64_t first, size_t count) {

@@ -6,7 +6,8 @@
  *   magic 20240801, version 7   uint32
  *
  * The reader also takes indexed datasets of Megatron-LM, a file X.bin with X.idx beside it, and files of uint16
- * without a header, as nanoGPT makes them, if their path is "nanogpt:FILE" (data/format.h).
+ * without a header, as nanoGPT makes them, if their path is "nanogpt:FILE" (data/format.h), and files of windows,
+ * which have masks and document boundaries beside the tokens (data/windows.h).
  *
  * A path may be a glob; the files that match, sorted, are one stream of tokens (shards) and have one format. If none
  * matches, X stands for X.bin, as in Megatron-LM.
@@ -31,6 +32,11 @@ void tokens_close(tokens **t);
 
 /* Tokens in all files. */
 uint64_t tokens_count(const tokens *t);
+
+/* T of files of windows, which have tokens_count / T of them; 0: the files have tokens only. Pure. */
+uint32_t tokens_window(const tokens *t);
+/* The supervised tokens of all windows, as the headers say. Pure. */
+uint64_t tokens_supervised(const tokens *t);
 
 /* The path given to tokens_open; of several, the first and the last. */
 const char *tokens_path(const tokens *t);
@@ -63,6 +69,13 @@ trine_status tokens_read(const tokens *t, uint64_t first, size_t count, int32_t 
 trine_status tokens_sample(const tokens *t, uint64_t first, size_t T, int32_t *inputs,
                            int32_t *targets, uint32_t vocab);
 
+/* inputs, targets and starts of a window, as window_get gives them: one read. `window` is inside the stream (ASSERT).
+ * Errors: TRINE_EDATA, the message names file, window and byte; TRINE_EIO, TRINE_ENOMEM. */
+trine_status tokens_read_window(const tokens *t, uint64_t window, int32_t *inputs, int32_t *targets,
+                                int32_t *starts, uint32_t vocab);
+/* The number of its supervised tokens: one read of 8 bytes. Errors: TRINE_EDATA, TRINE_EIO. */
+trine_status tokens_window_supervised(const tokens *t, uint64_t window, uint32_t *count);
+
 /* A fingerprint of token files. The hash is XXH3 over the size and 64 blocks of 4 KiB, spread evenly from the
  * first byte (the header) to the last; for a file of 256 KiB or less over all bytes. It detects a shift, a
  * different length, order or text; it may miss a few changed tokens between the blocks. */
@@ -88,6 +101,12 @@ trine_status tokens_writer_add(tokens_writer *w, const int32_t *ids, size_t coun
 trine_status tokens_writer_close(tokens_writer **w);
 /* For a file of a set, which is under the set's lock (base/lock.h): it gets its name later, by whole_file_publish. */
 trine_status tokens_writer_open_shard(tokens_writer **w, const char *path, uint32_t vocab, uint64_t tokenizer_hash);
+/* The same for a file of windows of T tokens. Errors: as tokens_writer_open. */
+trine_status windows_writer_open_shard(tokens_writer **w, const char *path, uint32_t T, uint32_t vocab,
+                                       uint64_t tokenizer_hash);
+/* ids (T), flags (T, of window_flag). Errors: TRINE_EIO; TRINE_EDATA for an id that is not below the vocabulary, and
+ * as window_put. */
+trine_status tokens_writer_add_window(tokens_writer *w, const int32_t *ids, const uint8_t *flags);
 /* As tokens_writer_close, without the renaming: *file is owned by the caller; NULL after an error. */
 trine_status tokens_writer_complete(tokens_writer **w, whole_file **file);
 /* Destroys a writer and removes the unfinished file. */

@@ -65,7 +65,7 @@ static trine_status run_load(step_run *r, const instr *i) {
     size_t B = s->config.model.batch, T = s->config.model.tokens / B;
     for (size_t b = 0; b < B; b++)
         TRY(status_user(blend_load(r->io->samples, step_sample(r, i->micro) + b,
-                                   batch.tokens + b * T, batch.targets + b * T)));
+                                   batch.tokens + b * T, batch.targets + b * T, NULL)));
     return batches ? write_batch(r, slot, &batch) : TRINE_OK;
 }
 

@@ -141,7 +141,7 @@ static blend *opened(const char *text, uint64_t seed, sampler_order order) {
 /* The first token of sample g, which names source and window. */
 static int32_t first_of(blend *b, uint64_t g) {
     int32_t inputs[T], targets[T];
-    OK(blend_load(b, g, inputs, targets));
+    OK(blend_load(b, g, inputs, targets, NULL));
     for (int i = 0; i < T; i++) assert_int_equal(targets[i], inputs[0] + i + 1);
     return inputs[0];
 }

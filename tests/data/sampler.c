@@ -105,7 +105,7 @@ static void the_order_is_a_pure_function(void **state) {
     }
     for (uint64_t g = 3 * N; g-- > 0;) { /* in reverse order, interleaved with other samples */
         int32_t inputs[T], targets[T];
-        OK(sampler_load(&b, g / 2, inputs, targets));
+        OK(sampler_load(&b, g / 2, inputs, targets, NULL));
         assert_int_equal(sampler_window(&b, g), forward[g]);
     }
     /* Another seed is another order: agreements are Poisson(3), P(> 14) = 6e-7. */
@@ -137,7 +137,7 @@ static void targets_are_the_inputs_shifted_by_one(void **state) {
     for (uint64_t g = 0; g < 2 * N; g++) {
         int32_t inputs[T + 1], targets[T + 1];
         inputs[T] = targets[T] = -9;
-        OK(sampler_load(&s, g, inputs, targets));
+        OK(sampler_load(&s, g, inputs, targets, NULL));
         int32_t first = (int32_t)sampler_window(&s, g) * T;
         for (int32_t i = 0; i < T; i++) {
             assert_int_equal(inputs[i], first + i);
@@ -155,7 +155,7 @@ static void samples_of_one_token(void **state) {
     sampler s;
     int32_t input, target;
     OK(sampler_create(&s, t, 1, VOCAB, 0, SAMPLER_SEQUENTIAL));
-    OK(sampler_load(&s, 1, &input, &target));
+    OK(sampler_load(&s, 1, &input, &target, NULL));
     assert_int_equal(input, 1);
     assert_int_equal(target, 2);
     tokens_close(&t);
@@ -169,7 +169,7 @@ static void sequential_order_goes_round(void **state) {
     OK(sampler_create(&s, t, T, VOCAB, 99, SAMPLER_SEQUENTIAL));
     for (uint64_t g = 0; g < 3 * N; g++) assert_int_equal(sampler_window(&s, g), g % N);
     int32_t inputs[T], targets[T];
-    OK(sampler_load(&s, N + 2, inputs, targets));
+    OK(sampler_load(&s, N + 2, inputs, targets, NULL));
     assert_int_equal(inputs[0], 2 * T);
     assert_int_equal(targets[T - 1], 3 * T);
     tokens_close(&t);
@@ -182,11 +182,11 @@ static void an_id_beyond_the_vocabulary_is_said(void **state) {
     sampler s;
     int32_t inputs[T], targets[T];
     OK(sampler_create(&s, t, T, 8, 1, SAMPLER_SEQUENTIAL));
-    OK(sampler_load(&s, 0, inputs, targets));
-    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA,
+    OK(sampler_load(&s, 0, inputs, targets, NULL));
+    REFUSED(sampler_load(&s, 1, inputs, targets, NULL), TRINE_EDATA,
             "id 8 is outside the vocabulary of 8");
     OK(sampler_create(&s, t, T, 6, 1, SAMPLER_SEQUENTIAL)); /* among the inputs */
-    REFUSED(sampler_load(&s, 1, inputs, targets), TRINE_EDATA,
+    REFUSED(sampler_load(&s, 1, inputs, targets, NULL), TRINE_EDATA,
             "id 6 is outside the vocabulary of 6");
     tokens_close(&t);
 }

@@ -65,7 +65,7 @@ static evaluation evaluate(const trine_config *c, int steps, const char *save) {
     for (int i = 0; i < steps; i++) OK(trine_trainer_step(t, &metrics));
     if (save) OK(trine_trainer_save(t, &checkpoint, NULL));
     for (int i = 0; i < SAMPLES; i++)
-        OK(blend_load(t->val.samples, (uint64_t)i, e.ids[i], e.targets[i]));
+        OK(blend_load(t->val.samples, (uint64_t)i, e.ids[i], e.targets[i], NULL));
     OK(trine_trainer_eval(t, &e.loss));
     trine_trainer_destroy(&t);
     return e;

@@ -76,7 +76,7 @@ static void check_loss(trine_layout layout) {
     OK(trine_trainer_create(&t, part, &c));
     for (int i = 0; i < SAMPLES; i++) {
         int32_t targets[T];
-        OK(blend_load(t->val.samples, (uint64_t)i, s.ids[i], targets));
+        OK(blend_load(t->val.samples, (uint64_t)i, s.ids[i], targets, NULL));
         s.ids[i][T] = targets[T - 1];
     }
     OK(trine_trainer_eval(t, &loss));
