@@ -49,7 +49,7 @@ static trine_status qk_norm_backward(place *p, size_t at) {
 }
 
 static trine_status rope(place *p, size_t at) {
-    return OPS->rope(p->dev, POOL(1), p->angles, false, 0, p->rows, p->T, 3 * p->H, 2 * p->H,
+    return OPS->rope(p->dev, POOL(1), p->angles, NULL, false, 0, p->rows, p->T, 3 * p->H, 2 * p->H,
                      p->C / p->H);
 }
 
@@ -101,11 +101,11 @@ static trine_status embedding_backward(place *p, size_t at) {
 }
 
 static trine_status position_forward(place *p, size_t at) {
-    return OPS->position_forward(p->dev, POOL(1), p->pool[2], 0, p->B * p->T, p->T, p->C);
+    return OPS->position_forward(p->dev, POOL(1), p->pool[2], NULL, 0, p->B * p->T, p->T, p->C);
 }
 
 static trine_status position_backward(place *p, size_t at) {
-    return OPS->position_backward(p->dev, p->pool[2], POOL(1), 0, p->B * p->T, p->T, p->C,
+    return OPS->position_backward(p->dev, p->pool[2], POOL(1), NULL, 0, p->B * p->T, p->T, p->C,
                                   GRAD_ADD);
 }
 
@@ -139,13 +139,13 @@ static trine_status adamw(place *p, size_t at) {
 }
 
 static trine_status forward(place *p, size_t at, const dropout_args *drop) {
-    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), p->work, drop, p->B, p->T, p->H,
-                                  p->H, p->C / p->H);
+    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), NULL, p->work, drop, p->B, p->T,
+                                  p->H, p->H, p->C / p->H);
 }
 
 static trine_status backward(place *p, size_t at, const dropout_args *drop) {
-    return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, p->work,
-                                   drop, p->B, p->T, p->H, p->H, p->C / p->H);
+    return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, NULL,
+                                   p->work, drop, p->B, p->T, p->H, p->H, p->C / p->H);
 }
 
 trine_status operators_attention_forward(place *p, size_t at) {

@@ -34,18 +34,19 @@ static trine_status nothing(const device *d, ...) {
 OPS_LIST(IDLE, IDLE)
 
 static trine_status sleep_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                            void *work, const dropout_args *drop, size_t B,
-                                            size_t T, size_t H, size_t K, size_t D) {
+                                            const int32_t *starts, void *work,
+                                            const dropout_args *drop, size_t B, size_t T, size_t H,
+                                            size_t K, size_t D) {
     sleep_for(d, SLEEP_FORWARD);
-    return idle_attention_forward(d, y, lse, qkv, work, drop, B, T, H, K, D);
+    return idle_attention_forward(d, y, lse, qkv, starts, work, drop, B, T, H, K, D);
 }
 
 static trine_status sleep_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                             const void *y, const float *lse, void *work,
-                                             const dropout_args *drop, size_t B, size_t T, size_t H,
-                                             size_t K, size_t D) {
+                                             const void *y, const float *lse, const int32_t *starts,
+                                             void *work, const dropout_args *drop, size_t B,
+                                             size_t T, size_t H, size_t K, size_t D) {
     sleep_for(d, SLEEP_INPUT);
-    return idle_attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D);
+    return idle_attention_backward(d, dqkv, dy, qkv, y, lse, starts, work, drop, B, T, H, K, D);
 }
 
 static trine_status sleep_linear_backward_weight(device *d, void *dw, void *dbias, const void *dy,

@@ -111,18 +111,19 @@ static trine_status note_linear_backward_weight(device *d, void *dw, void *dbias
 }
 
 static trine_status note_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                           void *work, const dropout_args *drop, size_t B, size_t T,
-                                           size_t H, size_t K, size_t D) {
-    TRY(plain_attention_forward(d, y, lse, qkv, work, drop, B, T, H, K, D));
+                                           const int32_t *starts, void *work,
+                                           const dropout_args *drop, size_t B, size_t T, size_t H,
+                                           size_t K, size_t D) {
+    TRY(plain_attention_forward(d, y, lse, qkv, starts, work, drop, B, T, H, K, D));
     last(d)->product = (count_product){B * H, T, T, D};
     return TRINE_OK;
 }
 
 static trine_status note_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                            const void *y, const float *lse, void *work,
-                                            const dropout_args *drop, size_t B, size_t T, size_t H,
-                                            size_t K, size_t D) {
-    TRY(plain_attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D));
+                                            const void *y, const float *lse, const int32_t *starts,
+                                            void *work, const dropout_args *drop, size_t B,
+                                            size_t T, size_t H, size_t K, size_t D) {
+    TRY(plain_attention_backward(d, dqkv, dy, qkv, y, lse, starts, work, drop, B, T, H, K, D));
     last(d)->product = (count_product){B * H, T, T, D};
     return TRINE_OK;
 }

@@ -56,6 +56,14 @@ static inline float dropout_scale(float p) {
     return (float)(1.0 / (1.0 - (double)p));
 }
 
+/* Documents. starts (B, T), in device memory: starts[b T + t] <= t is the position in sample b at which the document
+ * of token t begins, the same for all of its tokens; within a sample it does not decrease. Token t attends to the
+ * keys from starts[b T + t] to t, and its position is t - starts[b T + t]. NULL: a sample is one document. Attention
+ * and positions take it independently of each other. The work of an operator (below) is counted as for NULL. */
+
+/* A target without a loss: it adds nothing to the sum, and its row of the gradient is 0. */
+#define OPS_NO_TARGET (-1)
+
 /* Whether a gradient is added to its buffer or replaces the contents, which GRAD_SET does not read. */
 typedef enum { GRAD_ADD, GRAD_SET } grad_mode;
 
@@ -187,22 +195,25 @@ typedef struct {
      * heads, K key heads and K value heads; H is a multiple of K, and query head h reads key and
      * value head h / (H / K). y (B, T, H, D) = softmax(q k^T / sqrt(D)) v;  lse (B, H, T) = log
      * of the softmax's denominator (including the maximum), which the backward pass reads. No
-     * (T, T) matrix outlives the call. `drop` (NULL: no dropout) applies to the probabilities,
-     * that is, after the division by the softmax's denominator. `work` has
-     * attention_workspace() bytes.
+     * (T, T) matrix outlives the call. Row t attends to the keys of its document up to itself:
+     * `starts` (B, T), NULL for one document a sample. No other row has an influence on it, a NaN
+     * included, and what is masked for a tile of rows is not computed. `drop` (NULL: no dropout)
+     * applies to the probabilities, that is, after the division by the softmax's denominator; its
+     * elements do not depend on `starts`. `work` has attention_workspace() bytes.
      * Vaswani et al., "Attention is all you need", 2017, section 3.2.1; with K < H Ainslie et
      * al., "GQA", EMNLP 2023; the recomputation from lse is Dao et al., "FlashAttention", 2022,
      * section 3.1 */                                                                              \
     X(attention_forward, FLOPS, attention_flops(B, T, H, D),                                       \
-      (void *y, float *lse, const void *qkv, void *work, const dropout_args *drop, size_t B,       \
-       size_t T, size_t H, size_t K, size_t D),                                                    \
-      (y, lse, qkv, work, drop, B, T, H, K, D))                                                    \
-    /* dqkv (B, T, H + 2 K, D) = ...  The gradient of a key or value head is the sum over its
-     * query heads in ascending order, rounded once */                                             \
-    X(attention_backward, FLOPS, 2 * attention_flops(B, T, H, D),                                  \
-      (void *dqkv, const void *dy, const void *qkv, const void *y, const float *lse, void *work,   \
+      (void *y, float *lse, const void *qkv, const int32_t *starts, void *work,                    \
        const dropout_args *drop, size_t B, size_t T, size_t H, size_t K, size_t D),                \
-      (dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D))                                          \
+      (y, lse, qkv, starts, work, drop, B, T, H, K, D))                                            \
+    /* dqkv (B, T, H + 2 K, D) = ..., with the forward pass's `starts`. The gradient of a key or
+     * value head is the sum over its query heads in ascending order, rounded once */              \
+    X(attention_backward, FLOPS, 2 * attention_flops(B, T, H, D),                                  \
+      (void *dqkv, const void *dy, const void *qkv, const void *y, const float *lse,               \
+       const int32_t *starts, void *work, const dropout_args *drop, size_t B, size_t T, size_t H,  \
+       size_t K, size_t D),                                                                        \
+      (dqkv, dy, qkv, y, lse, starts, work, drop, B, T, H, K, D))                                  \
     /* x (T, C): row t = row tokens[t] - first of table (V, C), or zeros if that is outside [0,
      * V) */                                                                                       \
     X(embedding_forward, BYTES, numbers(d, 2 * T * C),                                             \
@@ -216,31 +227,34 @@ typedef struct {
        size_t V, grad_mode mode),                                                                  \
       (dtable, dx, tokens, first, T, C, V, mode))                                                  \
     /* x (rows, C) holds rows [first, first + rows) of a micro-batch's (B, T, C): row i of x +=
-     * row (first + i) % T of table (T, C) */                                                      \
+     * row (first + i) % T - starts[first + i] of table (T, C). starts is that of the micro-batch,
+     * of which the rows' numbers are read; NULL: zeros */                                         \
     X(position_forward, BYTES, numbers(d, 2 * rows * C + T * C),                                   \
-      (void *x, const void *table, size_t first, size_t rows, size_t T, size_t C),                 \
-      (x, table, first, rows, T, C))                                                               \
+      (void *x, const void *table, const int32_t *starts, size_t first, size_t rows, size_t T,     \
+       size_t C),                                                                                  \
+      (x, table, starts, first, rows, T, C))                                                       \
     /* dtable (T, C) (+)= for each position the sum of the rows of dx (rows, C) that have it, in
      * ascending order; GRAD_SET sets zeros if there is no such row */                             \
     X(position_backward, BYTES, numbers(d, rows * C) + gradients(d, moves(mode) * T * C),          \
-      (void *dtable, const void *dx, size_t first, size_t rows, size_t T, size_t C,                \
-       grad_mode mode),                                                                            \
-      (dtable, dx, first, rows, T, C, mode))                                                       \
+      (void *dtable, const void *dx, const int32_t *starts, size_t first, size_t rows, size_t T,   \
+       size_t C, grad_mode mode),                                                                  \
+      (dtable, dx, starts, first, rows, T, C, mode))                                               \
     /* Rotary positions, in place: x (rows, heads, D) holds rows [first, first + rows) of a micro-batch,
-     * row i at position t = (first + i) % T. In its first `rotated` heads elements i < D / 2 and i + D / 2,
-     * (a, b), become (a cos - b sin, b cos + a sin); the other heads are not visited. table (T, D), fp32:
-     * of each position the cosines of its D / 2 angles, then the sines. `inverse` rotates by the negative
-     * angles, which is the backward pass. D is even.
+     * row i at position t = (first + i) % T - starts[first + i], with starts as above. In its first `rotated`
+     * heads elements i < D / 2 and i + D / 2, (a, b), become (a cos - b sin, b cos + a sin); the other
+     * heads are not visited. table (T, D), fp32: of each position the cosines of its D / 2 angles, then the
+     * sines. `inverse` rotates by the negative angles, which is the backward pass. D is even.
      * Su et al., "RoFormer", 2021, section 3.4; these pairs: Black et al., "GPT-NeoX-20B", 2022 */\
     X(rope, BYTES, numbers(d, 2 * rows * rotated * D) + floats((rows < T ? rows : T) * D),         \
-      (void *x, const float *table, bool inverse, size_t first, size_t rows, size_t T,             \
-       size_t heads, size_t rotated, size_t D),                                                    \
-      (x, table, inverse, first, rows, T, heads, rotated, D))                                      \
+      (void *x, const float *table, const int32_t *starts, bool inverse, size_t first,             \
+       size_t rows, size_t T, size_t heads, size_t rotated, size_t D),                             \
+      (x, table, starts, inverse, first, rows, T, heads, rotated, D))                              \
     /* Cross-entropy over one shard of the vocabulary: the shard has V columns, of which the
      * first `valid` are real and the others padding, which is ignored; column v is token first
      * + v. In one pass over logits (T, V): max (T) = maximum over the valid columns, -inf if
      * there are none; sums (T, 2) = {sum over the valid columns of exp(logit - max), 0 if max
-     * is -inf; the target's logit if the target is in this shard, else 0}.
+     * is -inf; the target's logit if the target is in this shard, else 0}. A row whose target is
+     * OPS_NO_TARGET is not read: max 0, sums {1, 0}.
      * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, algorithm 3 */   \
     X(xent_forward, BYTES, numbers(d, T * valid) + floats(3 * T),                                  \
       (float *max, float *sums, const void *logits, const int32_t *targets, int32_t first,         \
@@ -255,13 +269,15 @@ typedef struct {
     X(xent_rescale, BYTES, floats(4 * T),                                                          \
       (float *sums, const float *own, const float *max, size_t T),                                 \
       (sums, own, max, T))                                                                         \
-    /* *loss (in device memory) += scale * sum over t of log(sums[t][0]) + (max[t] -
-     * sums[t][1]), added in double, in an order that depends on T only (ascending on CPUs) */     \
+    /* *loss (in device memory) += scale * sum over t, except those whose target is OPS_NO_TARGET,
+     * of log(sums[t][0]) + (max[t] - sums[t][1]), added in double, in an order that depends on T
+     * only (ascending on CPUs) */                                                                 \
     X(xent_loss, BYTES, floats(3 * T),                                                             \
-      (double *loss, const float *max, const float *sums, double scale, size_t T),                 \
-      (loss, max, sums, scale, T))                                                                 \
-    /* Replaces logits (T, V) by its gradient (softmax - onehot(target)) * scale; padding
-     * columns are set to 0 */                                                                     \
+      (double *loss, const float *max, const float *sums, const int32_t *targets, double scale,    \
+       size_t T),                                                                                  \
+      (loss, max, sums, targets, scale, T))                                                        \
+    /* Replaces logits (T, V) by its gradient (softmax - onehot(target)) * scale; padding columns
+     * and rows whose target is OPS_NO_TARGET, which are not read, are set to 0 */                 \
     X(xent_backward, BYTES, numbers(d, T * valid + T * V) + floats(3 * T),                         \
       (void *logits, const float *max, const float *sums, const int32_t *targets, int32_t first,   \
        float scale, size_t T, size_t V, size_t valid),                                             \

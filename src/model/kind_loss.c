@@ -95,7 +95,7 @@ static trine_status warm_rows_of(warm_state *w, size_t n, size_t width_in) {
     if (!w->base) return TRINE_OK;
     TRY(o->xent_forward(w->d, max, sums, logits, targets, 0, n, own.rows, own.valid));
     if (w->s->tp > 1) TRY(o->xent_rescale(w->d, sums, max, most, n));
-    TRY(o->xent_loss(w->d, loss, max, sums, 1.0, n));
+    TRY(o->xent_loss(w->d, loss, max, sums, targets, 1.0, n));
     return o->xent_backward(w->d, logits, max, sums, targets, 0, 1.0f, n, own.rows, own.valid);
 }
 

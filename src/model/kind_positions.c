@@ -8,8 +8,8 @@ static trine_status forward(const layer_call *c) {
     dropout_args args;
     const dropout_args *drop = run_dropout(r, c->row, &args);
     ASSERT(c->out == c->in[0]);
-    TRY(r->dev->ops->position_forward(r->dev, c->out, c->params[0].w, r->own.first, r->own.count,
-                                      r->shape->T, c->width));
+    TRY(r->dev->ops->position_forward(r->dev, c->out, c->params[0].w, NULL, r->own.first,
+                                      r->own.count, r->shape->T, c->width));
     if (drop) TRY(r->dev->ops->dropout(r->dev, c->out, c->out, drop, r->own.count, c->width));
     return TRINE_OK;
 }
@@ -24,7 +24,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
         if (rows.part >= 0)
             TRY(r->dev->ops->position_backward(
                 r->dev, tp_dw(r->tp, table, rows.part), call_row(c, g->out, rows.at, c->width),
-                r->own.first + rows.at, rows.n, r->shape->T, c->width, table->mode));
+                NULL, r->own.first + rows.at, rows.n, r->shape->T, c->width, table->mode));
     return TRINE_OK;
 }
 
@@ -43,9 +43,9 @@ static trine_status warm_positions(warm_state *w, const trine_layer *row, size_t
     void *x = warm_numbers(w, r.count * width), *table = warm_numbers(w, T * width);
     void *dtable = warm_gradients(w, T * width);
     if (!w->base) return TRINE_OK;
-    TRY(o->position_forward(w->d, x, table, r.first, r.count, T, width));
+    TRY(o->position_forward(w->d, x, table, NULL, r.first, r.count, T, width));
     for (grad_mode mode = GRAD_ADD; mode <= GRAD_SET; mode++)
-        TRY(o->position_backward(w->d, dtable, x, r.first, r.count, T, width, mode));
+        TRY(o->position_backward(w->d, dtable, x, NULL, r.first, r.count, T, width, mode));
     return TRINE_OK;
 }
 

@@ -10,8 +10,9 @@
 static trine_status rotate(const unit_run *r, void *qkv, bool inverse, size_t first) {
     const gpt_shape *s = r->shape;
     size_t q = gpt_heads(s), k = gpt_kv_heads(s);
-    return r->dev->ops->rope(r->dev, qkv, r->rope, inverse, first, r->rows * (size_t)gpt_parts(s),
-                             s->T, q + 2 * k, q + k, gpt_head_width(s));
+    return r->dev->ops->rope(r->dev, qkv, r->rope, NULL, inverse, first,
+                             r->rows * (size_t)gpt_parts(s), s->T, q + 2 * k, q + k,
+                             gpt_head_width(s));
 }
 
 static trine_status forward(const layer_call *c) {
@@ -89,7 +90,7 @@ static trine_status warm_rope(warm_state *w, const trine_layer *row, size_t in, 
     float *table = warm_floats(w, table_count(s));
     if (!w->base) return TRINE_OK;
     for (int inverse = 0; inverse < 2; inverse++)
-        TRY(w->d->ops->rope(w->d, x, table, inverse, 0, rows, s->T, q + 2 * k, q + k, D));
+        TRY(w->d->ops->rope(w->d, x, table, NULL, inverse, 0, rows, s->T, q + 2 * k, q + k, D));
     return TRINE_OK;
 }
 

@@ -115,7 +115,7 @@ trine_status tp_xent_forward(const tp_region *r, double *loss, const tp_xent *x,
                                  own.rows, own.valid));
     }
     if (split) TRY(combine(r, x, N));
-    TRY(d->ops->xent_loss(d, loss, x->max, x->sums, scale, N));
+    TRY(d->ops->xent_loss(d, loss, x->max, x->sums, targets, scale, N));
     return TRINE_OK;
 }
 

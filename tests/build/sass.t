@@ -38,7 +38,7 @@ counted() {
 
 # within KERNEL COLUMN MOST: for the tile that is not masked, the kernel's shortest loop
 within() {
-    grep "$1"ILi64E13__nv_bfloat16Lb0ELb1 "$dir/kernels" | sort -n | head -n 1 >"$dir/row"
+    grep "$1"ILi64E13__nv_bfloat16Lb0ELb1ELb0 "$dir/kernels" | sort -n | head -n 1 >"$dir/row"
     cat "$dir/kernels"
     awk -v column="$2" -v most="$3" '{ found = $column <= most } END { exit !found }' "$dir/row"
 }

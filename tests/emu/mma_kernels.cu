@@ -47,11 +47,11 @@ typedef struct {
 
 template <int WIDTH, typename real>
 static void launch_width(cudaStream_t stream, const operands *o) {
-    const size_t bytes = (size_t)attention_mma_shared(WIDTH);
-    attention_shape s = attention_shape_of(o->T, o->H, o->K, o->D, MMA_LANES);
+    const size_t bytes = (size_t)attention_mma_shared(WIDTH, false);
+    attention_shape s = attention_shape_of(o->T, o->H, o->K, o->D, MMA_LANES, NULL);
     attention_look(&s, o->y, MMA_LANES), attention_look(&s, o->qkv, MMA_LANES);
-    auto kernel = s.wide ? attention_mma_forward<WIDTH, real, false, true>
-                         : attention_mma_forward<WIDTH, real, false, false>;
+    auto kernel = s.wide ? attention_mma_forward<WIDTH, real, false, true, false>
+                         : attention_mma_forward<WIDTH, real, false, false, false>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     const unsigned blocks = (unsigned)((o->T + MMA_TILE - 1) / MMA_TILE * o->B * o->H);
     emu_launcher(kernel, blocks, ATTENTION_THREADS, bytes,

@@ -99,8 +99,8 @@ static void kernels(device *d, buffers *b) {
     int64_t digits[SQUARES_DIGITS] = {0};
     OK(o->embedding_forward(d, b->x, b->y, b->tokens, 0, ROWS, C, V));
     OK(o->embedding_backward(d, b->z, b->x, b->tokens, 0, ROWS, C, V, GRAD_ADD));
-    OK(o->position_forward(d, b->x, b->y, 0, B * T, T, C));
-    OK(o->position_backward(d, b->z, b->x, 0, B * T, T, C, GRAD_ADD));
+    OK(o->position_forward(d, b->x, b->y, NULL, 0, B * T, T, C));
+    OK(o->position_backward(d, b->z, b->x, NULL, 0, B * T, T, C, GRAD_ADD));
     OK(o->bias_residual(d, b->y, b->gain, b->x, ROWS, C));
     OK(o->bias_backward(d, b->grad, b->y, ROWS, C, GRAD_ADD));
     OK(o->norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, ROWS, C));
@@ -112,18 +112,19 @@ static void kernels(device *d, buffers *b) {
     OK(o->qk_norm_forward(d, b->y, b->stat, b->gain, b->gain, b->x, 1e-5f, ROWS, H, H, D));
     OK(o->qk_norm_backward(d, b->y, b->grad, b->grad + D, b->y, b->gain, b->gain, b->x, b->stat,
                            ROWS, H, H, D, GRAD_ADD));
-    OK(o->rope(d, b->x, b->logits, false, 0, ROWS, T, 3 * H, 2 * H, D));
+    OK(o->rope(d, b->x, b->logits, NULL, false, 0, ROWS, T, 3 * H, 2 * H, D));
     OK(o->swiglu_forward(d, b->y, b->x, ROWS, C));
     OK(o->swiglu_backward(d, b->z, b->y, b->x, ROWS, C));
     OK(o->gelu_forward(d, b->y, b->x, ROWS * C));
     OK(o->gelu_backward(d, b->y, b->z, b->x, ROWS * C));
-    OK(o->attention_forward(d, b->y, b->stat, b->x, b->work, NULL, B, T, H, K, D));
-    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, b->work, NULL, B, T, H, K, D));
+    OK(o->attention_forward(d, b->y, b->stat, b->x, NULL, b->work, NULL, B, T, H, K, D));
+    OK(o->attention_backward(d, b->z, b->y, b->x, b->y, b->stat, NULL, b->work, NULL, B, T, H, K,
+                             D));
     OK(o->attention_cached(d, b->y, b->m, b->v, b->x, b->work, 20, 9, T, H, K, D));
     OK(o->xent_forward(d, b->stat, b->m, b->logits, b->tokens, 0, ROWS, V, V));
     OK(o->xent_max(d, b->stat, b->m, 2, ROWS));
     OK(o->xent_rescale(d, b->m, b->stat, b->stat, ROWS));
-    OK(o->xent_loss(d, &sum, b->stat, b->m, 1.0, ROWS));
+    OK(o->xent_loss(d, &sum, b->stat, b->m, b->tokens, 1.0, ROWS));
     OK(o->xent_backward(d, b->logits, b->stat, b->m, b->tokens, 0, 1.0f, ROWS, V, V));
     OK(o->add(d, b->x, b->y, ROWS * C));
     OK(ops_sum_squares(d, &sum, b->x, ROWS * C));

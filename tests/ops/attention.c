@@ -24,9 +24,9 @@ static void head_free(head *h) {
 
 static void run(device *d, head *h) {
     void *work = fixture_bytes(d->ops->attention_workspace(d, 1, T, 1, 1, D));
-    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, work, NULL, 1, T, 1, 1, D));
-    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, work, NULL, 1, T, 1, 1,
-                                  D));
+    OK(d->ops->attention_forward(d, h->y, h->lse, h->qkv, NULL, work, NULL, 1, T, 1, 1, D));
+    OK(d->ops->attention_backward(d, h->dqkv, h->dy, h->qkv, h->y, h->lse, NULL, work, NULL, 1, T,
+                                  1, 1, D));
     free(work);
 }
 
@@ -144,10 +144,11 @@ static void heads_too_wide_for_a_gpu_are_refused(void **state) {
     float lse[1] = {0}, work[1] = {0};
     EACH_DEVICE(d) {
         if (!is_staged(d)) continue;
-        REFUSED(d->ops->attention_forward(d, y, lse, p, work, NULL, 1, 1, 1, 1, WIDE),
+        REFUSED(d->ops->attention_forward(d, y, lse, p, NULL, work, NULL, 1, 1, 1, 1, WIDE),
                 TRINE_EUNSUPPORTED, "257");
-        REFUSED(d->ops->attention_backward(d, dqkv, y, p, y, lse, work, NULL, 1, 1, 1, 1, WIDE),
-                TRINE_EUNSUPPORTED, "257");
+        REFUSED(
+            d->ops->attention_backward(d, dqkv, y, p, y, lse, NULL, work, NULL, 1, 1, 1, 1, WIDE),
+            TRINE_EUNSUPPORTED, "257");
     }
     free(p);
 }
@@ -211,10 +212,10 @@ static void run_call(device *d, call *c, const dropout_args *drop) {
     size_t bytes = d->ops->attention_workspace(d, c->B, c->T, c->H, c->K, c->D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes); /* NaNs */
-    OK(d->ops->attention_forward(d, c->y, c->lse, c->qkv, work, drop, c->B, c->T, c->H, c->K,
+    OK(d->ops->attention_forward(d, c->y, c->lse, c->qkv, NULL, work, drop, c->B, c->T, c->H, c->K,
                                  c->D));
-    OK(d->ops->attention_backward(d, c->dqkv, c->dy, c->qkv, c->y, c->lse, work, drop, c->B, c->T,
-                                  c->H, c->K, c->D));
+    OK(d->ops->attention_backward(d, c->dqkv, c->dy, c->qkv, c->y, c->lse, NULL, work, drop, c->B,
+                                  c->T, c->H, c->K, c->D));
     free(work);
 }
 

@@ -285,7 +285,7 @@ static inline void attention_forward(device *d, const dims *s, const float *qkv,
     size_t K = kv_heads(s), bytes = d->ops->attention_workspace(d, B, T, H, K, D);
     void *work = fixture_bytes(bytes);
     memset(work, 0xff, bytes); /* NaNs: a read before the write is detected */
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, s->n[4] ? &drop : NULL, B, T, H, K, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, NULL, work, s->n[4] ? &drop : NULL, B, T, H, K, D));
     free(work);
 }
 
@@ -318,7 +318,7 @@ RUN(attention_dqkv) {
     attention_forward(ref, s, in, y, lse);
     each_close(&ref);
     memset(work, 0xff, bytes);
-    OK(d->ops->attention_backward(d, out, in + all, in, y, lse, work, s->n[4] ? &drop : NULL, B, T,
+    OK(d->ops->attention_backward(d, out, in + all, in, y, lse, NULL, work, s->n[4] ? &drop : NULL, B, T,
                                   H, K, D));
     free(y), free(lse), free(work);
 }
@@ -385,7 +385,7 @@ SIZES(position_x) {
 
 RUN(position_x) {
     DIMS(B, T, C, unused);
-    OK(d->ops->position_forward(d, out, in, 0, B * T, T, C));
+    OK(d->ops->position_forward(d, out, in, NULL, 0, B * T, T, C));
 }
 
 SIZES(position_dtable) {
@@ -395,7 +395,7 @@ SIZES(position_dtable) {
 
 RUN(position_dtable) {
     DIMS(B, T, C, mode);
-    OK(d->ops->position_backward(d, out, in, 0, B * T, T, C, (grad_mode)mode));
+    OK(d->ops->position_backward(d, out, in, NULL, 0, B * T, T, C, (grad_mode)mode));
 }
 
 /* Rows of a micro-batch: how many, T, C, first. */
@@ -407,7 +407,7 @@ SIZES(position_rows_x) {
 
 RUN(position_rows_x) {
     DIMS(rows, T, C, first);
-    OK(d->ops->position_forward(d, out, in, first, rows, T, C));
+    OK(d->ops->position_forward(d, out, in, NULL, first, rows, T, C));
 }
 
 SIZES(position_rows_dtable) {
@@ -417,7 +417,7 @@ SIZES(position_rows_dtable) {
 
 RUN(position_rows_dtable) {
     DIMS(rows, T, C, first);
-    OK(d->ops->position_backward(d, out, in, first, rows, T, C, (grad_mode)s->n[4]));
+    OK(d->ops->position_backward(d, out, in, NULL, first, rows, T, C, (grad_mode)s->n[4]));
 }
 
 /* ---- rope: rows, T, heads, D, first; in = table (T, D), out = x (rows, heads, D). A third of the heads,
@@ -430,7 +430,7 @@ SIZES(rope) {
 
 static inline void rope_both(device *d, const dims *s, const float *table, float *x, bool inverse) {
     DIMS(rows, T, heads, D);
-    OK(d->ops->rope(d, x, table, inverse, s->n[4], rows, T, heads, heads - heads / 3, D));
+    OK(d->ops->rope(d, x, table, NULL, inverse, s->n[4], rows, T, heads, heads - heads / 3, D));
 }
 
 RUN(rope) {
@@ -459,7 +459,7 @@ RUN(xent) {
     double loss = (double)*out;
     if (T && V) memcpy(logits, in, T * V * sizeof *in);
     OK(d->ops->xent_forward(d, max, sums, in, targets, (int32_t)first, T, V, valid));
-    OK(d->ops->xent_loss(d, &loss, max, sums, T ? 1.0 / (double)T : 1.0, T));
+    OK(d->ops->xent_loss(d, &loss, max, sums, targets, T ? 1.0 / (double)T : 1.0, T));
     OK(d->ops->xent_backward(d, logits, max, sums, targets, (int32_t)first, 0.5f, T, V, valid));
     *out = (float)loss;
     free(targets);

@@ -130,7 +130,7 @@ enum { B = 2, LENGTH = 9, H = 4, D = LENGTH, ROW = 3 * H * D };
 static void attend(device *d, float *y, const float *qkv, const dropout_args *drop, size_t heads) {
     float lse[B * H * LENGTH];
     void *work = fixture_bytes(d->ops->attention_workspace(d, B, LENGTH, heads, heads, D));
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, drop, B, LENGTH, heads, heads, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, NULL, work, drop, B, LENGTH, heads, heads, D));
     free(work);
 }
 

@@ -283,8 +283,9 @@ static void attention_both(device *d, const problem *p, float *y, float *dqkv, c
     size_t B = p->dims[0], T = p->dims[1], H = p->dims[2], D = p->dims[3], K = p->dims[4];
     float *lse = fixture_bytes(B * H * T * sizeof(float));
     void *work = fixture_bytes(d->ops->attention_workspace(d, B, T, H, K, D));
-    OK(d->ops->attention_forward(d, y, lse, qkv, work, drop, B, T, H, K, D));
-    if (dqkv) OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D));
+    OK(d->ops->attention_forward(d, y, lse, qkv, NULL, work, drop, B, T, H, K, D));
+    if (dqkv)
+        OK(d->ops->attention_backward(d, dqkv, dy, qkv, y, lse, NULL, work, drop, B, T, H, K, D));
     free(lse);
     free(work);
 }
@@ -360,14 +361,15 @@ static void position_formula(const problem *p, double *x, const double *table) {
 
 static void position_forward(device *d, const problem *p, float *x, const float *table) {
     for (size_t i = 0; i < p->out; i++) x[i] = 0.25f;
-    OK(d->ops->position_forward(d, x, table, 0, p->dims[0] * p->dims[1], p->dims[1], p->dims[2]));
+    OK(d->ops->position_forward(d, x, table, NULL, 0, p->dims[0] * p->dims[1], p->dims[1],
+                                p->dims[2]));
 }
 
 static void position_backward(device *d, const problem *p, float *dtable, const float *dx,
                               const float *table, grad_mode mode) {
     (void)table;
-    OK(d->ops->position_backward(d, dtable, dx, 0, p->dims[0] * p->dims[1], p->dims[1], p->dims[2],
-                                 mode));
+    OK(d->ops->position_backward(d, dtable, dx, NULL, 0, p->dims[0] * p->dims[1], p->dims[1],
+                                 p->dims[2], mode));
 }
 
 /* ---- rope: in = x (rows, heads, D), of which all heads but the last are rotated; row 0 is row 2 of the
@@ -399,7 +401,7 @@ static void rope_turn(device *d, const problem *p, float *x, bool inverse) {
         double angle = rope_angle(i / D, i % D % (D / 2));
         table[i] = (float)(i % D < D / 2 ? cos(angle) : sin(angle));
     }
-    OK(d->ops->rope(d, x, table, inverse, ROPE_FIRST, rows, ROPE_T, heads, heads - 1, D));
+    OK(d->ops->rope(d, x, table, NULL, inverse, ROPE_FIRST, rows, ROPE_T, heads, heads - 1, D));
     free(table);
 }
 
@@ -433,7 +435,7 @@ static void xent_both(device *d, const problem *p, double *loss, float *logits, 
     size_t T = p->dims[0], V = p->dims[1], valid = p->dims[2];
     float *max = fixture_bytes(T * sizeof(float)), *sums = fixture_bytes(2 * T * sizeof(float));
     OK(d->ops->xent_forward(d, max, sums, logits, targets, 4, T, V, valid));
-    OK(d->ops->xent_loss(d, loss, max, sums, 1.0, T));
+    OK(d->ops->xent_loss(d, loss, max, sums, targets, 1.0, T));
     OK(d->ops->xent_backward(d, logits, max, sums, targets, 4, scale, T, V, valid));
     free(max);
     free(sums);

@@ -72,10 +72,10 @@ static grouped repeated(const grouped *g) {
 
 static void run_grouped(device *d, grouped *g) {
     void *work = fixture_bytes(d->ops->attention_workspace(d, g->B, g->T, g->H, g->K, g->D));
-    OK(d->ops->attention_forward(d, g->y, g->lse, g->qkv, work, g->drop, g->B, g->T, g->H, g->K,
-                                 g->D));
-    OK(d->ops->attention_backward(d, g->dqkv, g->dy, g->qkv, g->y, g->lse, work, g->drop, g->B,
-                                  g->T, g->H, g->K, g->D));
+    OK(d->ops->attention_forward(d, g->y, g->lse, g->qkv, NULL, work, g->drop, g->B, g->T, g->H,
+                                 g->K, g->D));
+    OK(d->ops->attention_backward(d, g->dqkv, g->dy, g->qkv, g->y, g->lse, NULL, work, g->drop,
+                                  g->B, g->T, g->H, g->K, g->D));
     free(work);
 }
 

@@ -45,7 +45,7 @@ static void vocabulary_shards_add_up(void **state) {
             assert_true(added[2 * t + 1] == full[t * V + (size_t)targets[t]]);
         }
         double loss = 1.0;
-        OK(d->ops->xent_loss(d, &loss, max, sums, 0.25, T));
+        OK(d->ops->xent_loss(d, &loss, max, sums, targets, 0.25, T));
         double want = 1.0;
         for (size_t t = 0; t < T; t++)
             want += 0.25 * (log((double)sums[2 * t]) + (double)max[t] - (double)sums[2 * t + 1]);
@@ -72,7 +72,7 @@ static void logits_of_any_size_are_harmless(void **state) {
         float max[2], sums[4];
         double loss = 0.0;
         OK(d->ops->xent_forward(d, max, sums, logits, targets, 0, 2, 4, 4));
-        OK(d->ops->xent_loss(d, &loss, max, sums, 1.0, 2));
+        OK(d->ops->xent_loss(d, &loss, max, sums, targets, 1.0, 2));
         assert_true(fabs(loss - log(4.0)) < 1e-12);
         OK(d->ops->xent_backward(d, logits, max, sums, targets, 0, 1.0f, 2, 4, 4));
         const float want[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.25f, 0.25f, 0.25f, -0.75f}};
@@ -260,7 +260,7 @@ static void rope_makes_products_relative(void **state) {
         float x[ROWS * ROW];
         double product[ROWS][ROWS] = {0};
         for (size_t i = 0; i < ROWS * ROW; i++) x[i] = heads[i % ROW];
-        OK(d->ops->rope(d, x, table, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        OK(d->ops->rope(d, x, table, NULL, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
         for (size_t q = 0; q < ROWS; q++)
             for (size_t k = 0; k < ROWS; k++)
                 for (size_t i = 0; i < WIDTH; i++)
@@ -286,12 +286,12 @@ static void rope_leaves_other_heads_and_turns_back(void **state) {
         if (i / WIDTH % HEADS >= ROTATED && i % 5 == 0) before[i] = NAN;
     EACH_DEVICE(d) {
         float *x = fixture_copy(before, ROWS * ROW);
-        OK(d->ops->rope(d, x, table, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        OK(d->ops->rope(d, x, table, NULL, false, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
         for (size_t i = 0; i < ROWS * ROW; i += WIDTH) {
             bool kept = i / WIDTH % HEADS >= ROTATED || (i / ROW + 2) % POSITIONS == 0;
             assert_true(kept == (memcmp(x + i, before + i, WIDTH * sizeof *x) == 0));
         }
-        OK(d->ops->rope(d, x, table, true, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
+        OK(d->ops->rope(d, x, table, NULL, true, 2, ROWS, POSITIONS, HEADS, ROTATED, WIDTH));
         fixture_near("turned back", x, before, ROWS * ROW, 6 * EPS, 1.0);
         free(x);
     }
@@ -355,7 +355,7 @@ static void embedding_rows_are_added_in_ascending_order(void **state) {
         float dtable[3] = {0}, dposition[1] = {0};
         OK(d->ops->embedding_backward(d, dtable, dx, tokens, 0, 3, 1, 3, GRAD_ADD));
         assert_true(dtable[0] == 0.0f && dtable[1] == 0.0f && dtable[2] == 0.0f);
-        OK(d->ops->position_backward(d, dposition, dx, 0, 3, 1, 1, GRAD_ADD));
+        OK(d->ops->position_backward(d, dposition, dx, NULL, 0, 3, 1, 1, GRAD_ADD));
         assert_true(dposition[0] == 0.0f);
     }
 }
@@ -381,8 +381,8 @@ static void attention_sees_no_future(void **state) {
         float *changed = fixture_copy(qkv, 3 * N);
         void *work = fixture_bytes(d->ops->attention_workspace(d, B, LENGTH, H, H, D));
         for (size_t i = P * 3 * H * D; i < 3 * N; i++) changed[i] = NAN;
-        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, B, LENGTH, H, H, D));
-        OK(d->ops->attention_forward(d, y + N, lse, changed, work, NULL, B, LENGTH, H, H, D));
+        OK(d->ops->attention_forward(d, y, lse, qkv, NULL, work, NULL, B, LENGTH, H, H, D));
+        OK(d->ops->attention_forward(d, y + N, lse, changed, NULL, work, NULL, B, LENGTH, H, H, D));
         assert_memory_equal(y, y + N, P * H * D * sizeof *y);
         for (size_t i = P * H * D; i < N; i++) assert_true(isnan(y[N + i]));
         free(y), free(lse), free(changed), free(work);
@@ -398,8 +398,8 @@ static void attention_rows_do_not_depend_on_the_length(void **state) {
     EACH_DEVICE(d) {
         float y[2][LONG * H * D], lse[2][LONG];
         void *work = fixture_bytes(d->ops->attention_workspace(d, 1, LONG, H, H, D));
-        OK(d->ops->attention_forward(d, y[0], lse[0], qkv, work, NULL, 1, LONG, H, H, D));
-        OK(d->ops->attention_forward(d, y[1], lse[1], qkv, work, NULL, 1, SHORT, H, H, D));
+        OK(d->ops->attention_forward(d, y[0], lse[0], qkv, NULL, work, NULL, 1, LONG, H, H, D));
+        OK(d->ops->attention_forward(d, y[1], lse[1], qkv, NULL, work, NULL, 1, SHORT, H, H, D));
         assert_memory_equal(y[0], y[1], SHORT * H * D * sizeof(float));
         assert_memory_equal(lse[0], lse[1], SHORT * sizeof(float));
         free(work);
@@ -415,7 +415,7 @@ static void attention_of_large_scores(void **state) {
         const float qkv[] = {100.0f, 10.0f, 1.0f, 100.0f, 20.0f, 3.0f};
         float y[2], lse[2];
         void *work = fixture_bytes(d->ops->attention_workspace(d, 1, 2, 1, 1, 1));
-        OK(d->ops->attention_forward(d, y, lse, qkv, work, NULL, 1, 2, 1, 1, 1));
+        OK(d->ops->attention_forward(d, y, lse, qkv, NULL, work, NULL, 1, 2, 1, 1, 1));
         assert_true(y[0] == 1.0f && y[1] == 3.0f && lse[0] == 1000.0f && lse[1] == 2000.0f);
         free(work);
     }

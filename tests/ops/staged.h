@@ -294,24 +294,27 @@ static void *staged_work(device *d, void *work, size_t B, size_t T, size_t H, si
 }
 
 static trine_status staged_attention_forward(device *d, void *y, float *lse, const void *qkv,
-                                             void *work, const dropout_args *drop, size_t B, size_t T,
-                                             size_t H, size_t K, size_t D) {
+                                             const int32_t *starts, void *work,
+                                             const dropout_args *drop, size_t B, size_t T, size_t H,
+                                             size_t K, size_t D) {
     STAGED_INNER;
     REAL_OUT(y, B * T * H * D), STAGED_OUT(lse, B * H * T), REAL_IN(qkv, B * T * (H + 2 * K) * D);
+    STAGED_IN(starts, B * T);
     work = staged_work(d, work, B, T, H, K, D);
-    STAGED_CALL(attention_forward, y, lse, qkv, work, drop, B, T, H, K, D);
+    STAGED_CALL(attention_forward, y, lse, qkv, starts, work, drop, B, T, H, K, D);
 }
 
 static trine_status staged_attention_backward(device *d, void *dqkv, const void *dy,
                                               const void *qkv, const void *y, const float *lse,
-                                              void *work, const dropout_args *drop, size_t B, size_t T,
-                                             size_t H, size_t K, size_t D) {
+                                              const int32_t *starts, void *work,
+                                              const dropout_args *drop, size_t B, size_t T, size_t H,
+                                              size_t K, size_t D) {
     STAGED_INNER;
     size_t n = B * T * H * D, all = B * T * (H + 2 * K) * D;
     REAL_OUT(dqkv, all), REAL_IN(dy, n), REAL_IN(qkv, all), REAL_IN(y, n);
-    STAGED_IN(lse, B * H * T);
+    STAGED_IN(lse, B * H * T), STAGED_IN(starts, B * T);
     work = staged_work(d, work, B, T, H, K, D);
-    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, work, drop, B, T, H, K, D);
+    STAGED_CALL(attention_backward, dqkv, dy, qkv, y, lse, starts, work, drop, B, T, H, K, D);
 }
 
 static trine_status staged_embedding_forward(device *d, void *x, const void *table,
@@ -330,25 +333,28 @@ static trine_status staged_embedding_backward(device *d, void *dtable, const voi
     STAGED_CALL(embedding_backward, dtable, dx, tokens, first, T, C, V, mode);
 }
 
-static trine_status staged_position_forward(device *d, void *x, const void *table, size_t first,
-                                            size_t rows, size_t T, size_t C) {
+static trine_status staged_position_forward(device *d, void *x, const void *table,
+                                            const int32_t *starts, size_t first, size_t rows, size_t T,
+                                            size_t C) {
     STAGED_INNER;
-    REAL_OUT(x, rows * C), REAL_IN(table, T * C);
-    STAGED_CALL(position_forward, x, table, first, rows, T, C);
+    REAL_OUT(x, rows * C), REAL_IN(table, T * C), STAGED_IN(starts, first + rows);
+    STAGED_CALL(position_forward, x, table, starts, first, rows, T, C);
 }
 
-static trine_status staged_position_backward(device *d, void *dtable, const void *dx, size_t first,
-                                             size_t rows, size_t T, size_t C, grad_mode mode) {
+static trine_status staged_position_backward(device *d, void *dtable, const void *dx,
+                                             const int32_t *starts, size_t first, size_t rows, size_t T,
+                                             size_t C, grad_mode mode) {
     STAGED_INNER;
-    GRAD_OUT(dtable, T * C), REAL_IN(dx, rows * C);
-    STAGED_CALL(position_backward, dtable, dx, first, rows, T, C, mode);
+    GRAD_OUT(dtable, T * C), REAL_IN(dx, rows * C), STAGED_IN(starts, first + rows);
+    STAGED_CALL(position_backward, dtable, dx, starts, first, rows, T, C, mode);
 }
 
-static trine_status staged_rope(device *d, void *x, const float *table, bool inverse, size_t first,
-                                size_t rows, size_t T, size_t heads, size_t rotated, size_t D) {
+static trine_status staged_rope(device *d, void *x, const float *table, const int32_t *starts,
+                                bool inverse, size_t first, size_t rows, size_t T, size_t heads,
+                                size_t rotated, size_t D) {
     STAGED_INNER;
-    REAL_OUT(x, rows * heads * D), STAGED_IN(table, T * D);
-    STAGED_CALL(rope, x, table, inverse, first, rows, T, heads, rotated, D);
+    REAL_OUT(x, rows * heads * D), STAGED_IN(table, T * D), STAGED_IN(starts, first + rows);
+    STAGED_CALL(rope, x, table, starts, inverse, first, rows, T, heads, rotated, D);
 }
 
 static trine_status staged_xent_forward(device *d, float *max, float *sums, const void *logits,
@@ -373,10 +379,10 @@ static trine_status staged_xent_rescale(device *d, float *sums, const float *own
 }
 
 static trine_status staged_xent_loss(device *d, double *loss, const float *max, const float *sums,
-                                     double scale, size_t T) {
+                                     const int32_t *targets, double scale, size_t T) {
     STAGED_INNER;
-    STAGED_OUT(loss, 2), STAGED_IN(max, T), STAGED_IN(sums, 2 * T);
-    STAGED_CALL(xent_loss, loss, max, sums, scale, T);
+    STAGED_OUT(loss, 2), STAGED_IN(max, T), STAGED_IN(sums, 2 * T), STAGED_IN(targets, T);
+    STAGED_CALL(xent_loss, loss, max, sums, targets, scale, T);
 }
 
 static trine_status staged_xent_backward(device *d, void *logits, const float *max,

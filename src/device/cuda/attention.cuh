@@ -21,8 +21,14 @@
  * Tiles are fp32 for every type of the tensors; only loads and stores use `real`. With DROP the
  * probabilities are multiplied by dropout factors, whose words a group of four threads computes together.
  *
- * Invariants: the shape determines the order of every sum, so two runs give equal bits; a score above
- * the diagonal enters no sum, not even multiplied by zero (0 times a NaN is a NaN). */
+ * With DOCUMENTS a query attends to the keys of its document only: a loop over keys starts with the tile in
+ * which the document of the thread block's first query begins, one over queries ends with the document of its
+ * last key, and tiles that some of the rows do not see completely are masked. Without it the kernels have
+ * nothing of that.
+ *
+ * Invariants: the shape and the documents determine the order of every sum, so two runs give equal bits; a
+ * score above the diagonal or of another document enters no sum, not even multiplied by zero (0 times a NaN
+ * is a NaN). */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_CUH
 
@@ -46,12 +52,14 @@ typedef struct {
     uint32_t stride; /* from one row of qkv to the next: (H + 2 K) D */
     float scale;     /* 1 / sqrt(D) */
     int wide;        /* rows may be read and written `lanes` elements at a time */
+    const int32_t *starts; /* (B, T), read by kernels with DOCUMENTS */
 } attention_shape;
 
 /* The shape for a kernel that reads `lanes` elements at once if the alignment allows it. */
 static inline attention_shape attention_shape_of(size_t T, size_t H, size_t K, size_t D,
-                                                 size_t lanes) {
-    return {T, H, K, D, H / K, (uint32_t)((H + 2 * K) * D), 1.0f / sqrtf((float)D), D % lanes == 0};
+                                                 size_t lanes, const int32_t *starts) {
+    return {T,      H, K, D, H / K, (uint32_t)((H + 2 * K) * D), 1.0f / sqrtf((float)D), D % lanes == 0,
+            starts};
 }
 
 /* Call for every tensor of the kernel. */
@@ -75,6 +83,28 @@ static inline __host__ __device__ size_t attention_k_at(const attention_shape *s
 static inline __host__ __device__ size_t attention_y_at(const attention_shape *s, size_t head,
                                                         size_t t) {
     return ((head / s->H * s->T + t) * s->H + head % s->H) * s->D;
+}
+
+/* ---- Documents: positions in the sample of `head`, which is counted over the samples of the call. Rows
+ * past the last one of the sample have some value. ---- */
+
+/* Where the document of row t begins. */
+static __device__ inline int attention_start(const attention_shape *s, size_t head, size_t t) {
+    return s->starts[head / s->H * s->T + (t < s->T ? t : s->T - 1)];
+}
+
+/* The first row behind the document of row t: the next one whose document begins behind t. */
+static __device__ inline int attention_end(const attention_shape *s, size_t head, size_t t) {
+    const int32_t *starts = s->starts + head / s->H * s->T;
+    size_t low = t + 1, high = s->T;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if ((size_t)starts[middle] <= t)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (int)(low < s->T ? low : s->T);
 }
 
 /* Floats of a tile. */
@@ -221,17 +251,40 @@ static __device__ inline void attention_share(float *to, const float scores[ROWS
 /* Row i of a thread takes terms [first[i], end[i]). */
 template <int ROWS> struct attention_terms { int first[ROWS], end[ROWS]; };
 
-/* Each query attends to the keys up to itself; `ahead` is the first query of the tile minus its first
- * key. */
-template <int ROWS>
-static __device__ inline attention_terms<ROWS> attention_up_to_itself(int ahead) {
+/* Each query attends to the keys from the start of its document up to itself; `query` and `key` are the
+ * first ones of the tile. */
+template <int ROWS, bool DOCUMENTS>
+static __device__ inline attention_terms<ROWS> attention_up_to_itself(const int start[ROWS],
+                                                                      size_t query, size_t key) {
+    const int ahead = (int)query - (int)key;
     attention_terms<ROWS> terms;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
-        terms.first[i] = 0;
+        terms.first[i] = DOCUMENTS ? start[i] - (int)key : 0;
         terms.end[i] = ahead + attention_ty() + ATTENTION_TY * i + 1;
     }
     return terms;
+}
+
+/* A loop over keys, for a tile of `rows` queries from `query` on. */
+template <int ROWS> struct attention_keys_seen {
+    int start[ROWS]; /* of the documents of this thread's queries */
+    size_t first;    /* key of the first tile */
+    size_t all;      /* all queries attend to the keys from here on, up to themselves */
+};
+
+template <int ROWS, bool DOCUMENTS>
+static __device__ inline attention_keys_seen<ROWS>
+attention_seen(const attention_shape *s, size_t head, size_t query, size_t keys) {
+    attention_keys_seen<ROWS> seen = {};
+    if (!DOCUMENTS) return seen;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        seen.start[i] =
+            attention_start(s, head, query + (size_t)(attention_ty() + ATTENTION_TY * i));
+    seen.first = (size_t)attention_start(s, head, query) / keys * keys;
+    seen.all = (size_t)attention_start(s, head, query + ATTENTION_TY * ROWS - 1);
+    return seen;
 }
 
 /* out += p v: p (16 ROWS, TERMS), v (TERMS, WIDTH). SEEN: each row uses its own `terms` only. */

@@ -72,12 +72,32 @@ static __device__ inline float pair(float *score, float dy_v, float lse, float d
 
 /* ---- dk, dv ---- */
 
+/* The loop over queries for a tile of keys from `key` on. */
+template <int ROWS> struct queries_seen {
+    int ends[ROWS];  /* behind the documents of this thread's keys */
+    size_t end, all; /* as in attention_mma_key_block */
+};
+
+template <int ROWS, bool DOCUMENTS>
+static __device__ inline queries_seen<ROWS> seen_from(const attention_shape *s, size_t head,
+                                                      size_t key) {
+    const size_t last = key + 16 * ROWS - 1;
+    queries_seen<ROWS> seen = {{}, s->T, s->T};
+    if (!DOCUMENTS) return seen;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        seen.ends[i] = attention_end(s, head, key + (size_t)(attention_ty() + ATTENTION_TY * i));
+    seen.end = (size_t)attention_end(s, head, last < s->T ? last : s->T - 1);
+    seen.all = (size_t)attention_end(s, head, key);
+    return seen;
+}
+
 /* Replaces scores (keys, queries) by p, and dy_v by ds. */
-template <bool DROP, int ROWS, int COLS>
+template <bool DROP, bool DOCUMENTS, int ROWS, int COLS>
 static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
-                                        float factors[ROWS][COLS], const float *lse,
-                                        const float *delta, size_t key, size_t query,
-                                        const attention_shape *s) {
+                                        float factors[ROWS][COLS], const int ends[ROWS],
+                                        const float *lse, const float *delta, size_t key,
+                                        size_t query, const attention_shape *s) {
     const int ahead = (int)query - (int)key;
 #pragma unroll
     for (int j = 0; j < COLS; j++) {
@@ -87,7 +107,8 @@ static __device__ inline void key_pairs(float scores[ROWS][COLS], float dy_v[ROW
         float row_lse = there ? lse[t] : 0.0f, row_delta = there ? delta[t] : 0.0f;
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            bool seen = there && attention_ty() + ATTENTION_TY * i <= ahead + column;
+            bool seen = there && attention_ty() + ATTENTION_TY * i <= ahead + column &&
+                        (!DOCUMENTS || (int)t < ends[i]);
             dy_v[i][j] = pair<DROP>(&scores[i][j], dy_v[i][j], row_lse, row_delta,
                                     s->scale * LOG2_E, seen, factors[i][j]);
         }
@@ -110,15 +131,17 @@ static __device__ inline void key_factors(float factors[ROWS][COLS], const cuda_
                                               ATTENTION_TX * s->T, ty % 4);
 }
 
-/* Queries from the key's own position on attend to a key; `ahead` is the first query minus the first
- * key. */
-template <int ROWS>
-static __device__ inline attention_terms<ROWS> from_itself(int ahead, int queries) {
+/* Queries from the key's own position to the end of its document attend to a key; `query` is the first one
+ * of a tile of `queries`. */
+template <int ROWS, bool DOCUMENTS>
+static __device__ inline attention_terms<ROWS> from_itself(const int ends[ROWS], size_t query,
+                                                           size_t key, int queries) {
+    const int ahead = (int)query - (int)key;
     attention_terms<ROWS> terms;
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
         terms.first[i] = attention_ty() + ATTENTION_TY * i - ahead;
-        terms.end[i] = queries;
+        terms.end[i] = DOCUMENTS ? ends[i] - (int)query : queries;
     }
     return terms;
 }
@@ -152,7 +175,7 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int keys_shared() {
            attention_tile(16 * ROWS, 8 * COLS);
 }
 
-template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+template <typename real, bool DROP, bool DOCUMENTS, int WIDTH, int ROWS, int COLS, int BLOCKS>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_keys(real *dqkv, const real *dy, const real *qkv, const float *lse,
                    const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
@@ -163,6 +186,7 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     const size_t first = blockIdx.x % heads * s.group, key = blockIdx.x / heads * 16 * ROWS;
     const size_t HD = s.H * s.D, KD = s.K * s.D, stride = s.stride;
     const size_t at = attention_k_at(&s, first, key);
+    const queries_seen<ROWS> seen = seen_from<ROWS, DOCUMENTS>(&s, first, key);
     float dk[ROWS][WIDTH / 8] = {}, dv[ROWS][WIDTH / 8] = {}, scores[ROWS][COLS], ds[ROWS][COLS];
     float factors[ROWS][COLS];
     attention_load<16 * ROWS, WIDTH>(k, qkv + at, stride, s.T - key, &s);
@@ -171,18 +195,19 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     for (size_t head = first; head < first + s.group; head++) {
         const real *rows = qkv + attention_q_at(&s, head, 0);
         const real *dys = dy + attention_y_at(&s, head, 0);
-        for (size_t query = key / (8 * COLS) * (8 * COLS); query < s.T; query += 8 * COLS) {
+        for (size_t query = key / (8 * COLS) * (8 * COLS); query < seen.end; query += 8 * COLS) {
             __syncthreads();
-            attention_load<8 * COLS, WIDTH>(q, rows + query * stride, stride, s.T - query, &s);
-            attention_load<8 * COLS, WIDTH>(dy_rows, dys + query * HD, HD, s.T - query, &s);
+            attention_load<8 * COLS, WIDTH>(q, rows + query * stride, stride, seen.end - query, &s);
+            attention_load<8 * COLS, WIDTH>(dy_rows, dys + query * HD, HD, seen.end - query, &s);
             __syncthreads();
             attention_scores<WIDTH, ROWS, COLS>(scores, k, q, (int)s.D);
             attention_scores<WIDTH, ROWS, COLS>(ds, v, dy_rows, (int)s.D);
             if (DROP) key_factors<ROWS, COLS>(factors, &drop, &s, head, key, query);
-            key_pairs<DROP, ROWS, COLS>(scores, ds, factors, lse + head * s.T, delta + head * s.T,
-                                        key, query, &s);
-            bool cut = query < key + 16 * ROWS;
-            attention_terms<ROWS> terms = from_itself<ROWS>((int)query - (int)key, 8 * COLS);
+            key_pairs<DROP, DOCUMENTS, ROWS, COLS>(scores, ds, factors, seen.ends, lse + head * s.T,
+                                                   delta + head * s.T, key, query, &s);
+            bool cut = query < key + 16 * ROWS || (DOCUMENTS && query + 8 * COLS > seen.all);
+            attention_terms<ROWS> terms =
+                from_itself<ROWS, DOCUMENTS>(seen.ends, query, key, 8 * COLS);
             add_up<WIDTH, ROWS, COLS>(dv, p, scores, dy_rows, cut, terms);
             add_up<WIDTH, ROWS, COLS>(dk, p, ds, q, cut, terms);
         }
@@ -194,11 +219,11 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
 /* ---- dq ---- */
 
 /* Replaces scores (queries, keys) and dy_v by p and ds; lse and delta are those of this thread's rows. */
-template <bool DROP, int ROWS, int COLS>
-static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS],
-                                          const float lse[ROWS], const float delta[ROWS],
-                                          const cuda_drop *drop, const attention_shape *s,
-                                          size_t head, size_t query, size_t key) {
+template <bool DROP, bool DOCUMENTS, int ROWS, int COLS>
+static __device__ inline void
+query_pairs(float scores[ROWS][COLS], float dy_v[ROWS][COLS], const int start[ROWS],
+            const float lse[ROWS], const float delta[ROWS], const cuda_drop *drop,
+            const attention_shape *s, size_t head, size_t query, size_t key) {
     const unsigned tx = (unsigned)attention_tx();
     const int ahead = (int)query - (int)key;
     uint64_t sample;
@@ -212,8 +237,9 @@ static __device__ inline void query_pairs(float scores[ROWS][COLS], float dy_v[R
                                        ATTENTION_TX, tx % 4);
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen =
-                attention_tx() + ATTENTION_TX * j <= ahead + attention_ty() + ATTENTION_TY * i;
+            const int column = attention_tx() + ATTENTION_TX * j;
+            bool seen = column <= ahead + attention_ty() + ATTENTION_TY * i &&
+                        (!DOCUMENTS || column >= start[i] - (int)key);
             dy_v[i][j] = pair<DROP>(&scores[i][j], dy_v[i][j], lse[i], delta[i], s->scale * LOG2_E,
                                     seen, factors[j]);
         }
@@ -225,7 +251,7 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int queries_shared() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+template <typename real, bool DROP, bool DOCUMENTS, int WIDTH, int ROWS, int COLS, int BLOCKS>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_queries(real *dqkv, const real *dy, const real *qkv, const float *lse,
                       const float *delta, size_t heads, attention_shape s, cuda_drop drop) {
@@ -250,7 +276,9 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     }
     attention_load<16 * ROWS, WIDTH>(q, qkv + at, stride, end - query, &s);
     attention_load<16 * ROWS, WIDTH>(dy_rows, dys, HD, end - query, &s);
-    for (size_t key = 0; key < end; key += 8 * COLS) {
+    const attention_keys_seen<ROWS> seen =
+        attention_seen<ROWS, DOCUMENTS>(&s, head, query, 8 * COLS);
+    for (size_t key = seen.first; key < end; key += 8 * COLS) {
         const real *from = keys + key * stride;
         __syncthreads();
         attention_load<8 * COLS, WIDTH>(k, from, stride, s.T - key, &s);
@@ -258,9 +286,11 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
         attention_scores<WIDTH, ROWS, COLS>(ds, dy_rows, v, (int)s.D);
-        query_pairs<DROP, ROWS, COLS>(scores, ds, row_lse, row_delta, &drop, &s, head, query, key);
-        add_up<WIDTH, ROWS, COLS>(dq, p, ds, k, key + 8 * COLS > query,
-                                  attention_up_to_itself<ROWS>((int)query - (int)key));
+        query_pairs<DROP, DOCUMENTS, ROWS, COLS>(scores, ds, seen.start, row_lse, row_delta, &drop,
+                                                 &s, head, query, key);
+        add_up<WIDTH, ROWS, COLS>(dq, p, ds, k,
+                                  key + 8 * COLS > query || (DOCUMENTS && key < seen.all),
+                                  attention_up_to_itself<ROWS, DOCUMENTS>(seen.start, query, key));
     }
     store_rows<WIDTH, ROWS>(dqkv + at, stride, dq, s.scale, query, &s);
 }
@@ -277,29 +307,29 @@ template <typename real> struct variant {
 #define KEYS(width, rows, cols, blocks)                                                            \
     {                                                                                              \
         width, 16 * rows, 4, keys_shared<width, rows, cols>() * sizeof(float), false,              \
-            attention_keys<real, DROP, width, rows, cols, blocks>                                  \
+            attention_keys<real, DROP, DOCUMENTS, width, rows, cols, blocks>                       \
     }
 #define QUERIES(width, rows, cols, blocks)                                                         \
     {                                                                                              \
         width, 16 * rows, 4, queries_shared<width, rows, cols>() * sizeof(float), false,           \
-            attention_queries<real, DROP, width, rows, cols, blocks>                               \
+            attention_queries<real, DROP, DOCUMENTS, width, rows, cols, blocks>                    \
     }
 
 #define MMA_KEYS(width, wide)                                                                      \
     {                                                                                              \
         width, MMA_TILE, MMA_LANES, (size_t)attention_mma_keys_shared(width, DROP), wide,          \
-            attention_mma_keys<width, real, DROP, wide>                                            \
+            attention_mma_keys<width, real, DROP, wide, DOCUMENTS>                                 \
     }
 #define MMA_QUERIES(width, wide)                                                                   \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width), wide,             \
-            attention_mma_dq<width, real, DROP, wide>                                              \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_queries_shared(width, DOCUMENTS), wide,  \
+            attention_mma_dq<width, real, DROP, wide, DOCUMENTS>                                   \
     }
 
 /* In order of width; if there are two variants of a width, the second is for GPUs with 99 KiB of shared
  * memory per thread block. The last number is how many thread blocks fit on a multiprocessor of an H200,
  * by shared memory (228 KiB) and registers. 16-bit heads use the tensor cores, except the widest. */
-template <typename real, bool DROP> struct variants {
+template <typename real, bool DROP, bool DOCUMENTS> struct variants {
     static constexpr variant<real> keys[] = {
         MMA_KEYS(64, true),   MMA_KEYS(96, true), MMA_KEYS(128, true), MMA_KEYS(64, false),
         MMA_KEYS(128, false), KEYS(256, 2, 4, 1), KEYS(256, 1, 2, 2),
@@ -311,7 +341,7 @@ template <typename real, bool DROP> struct variants {
     };
 };
 
-template <bool DROP> struct variants<float, DROP> {
+template <bool DROP, bool DOCUMENTS> struct variants<float, DROP, DOCUMENTS> {
     typedef float real;
     static constexpr variant<real> keys[] = {
         KEYS(32, 4, 8, 2),  KEYS(64, 4, 8, 2),  KEYS(96, 4, 4, 2),  KEYS(128, 4, 4, 2),
@@ -382,17 +412,18 @@ static trine_status launch_delta(device *d, float *delta, const real *dy, const 
     return LAUNCHED(attention_delta);
 }
 
-template <typename real, bool DROP>
-static trine_status all_three(device *d, const operands<real> *o, const real *y, size_t B, size_t T,
-                              size_t H, size_t K, size_t D) {
+template <typename real, bool DROP, bool DOCUMENTS>
+static trine_status all_three(device *d, const operands<real> *o, const real *y,
+                              const int32_t *starts, size_t B, size_t T, size_t H, size_t K,
+                              size_t D) {
     const variant<real> *keys = NULL, *queries = NULL;
     const size_t lanes = sizeof(real) == 2 && D <= MMA_WIDEST ? MMA_LANES : 4;
-    attention_shape s = attention_shape_of(T, H, K, D, lanes);
+    attention_shape s = attention_shape_of(T, H, K, D, lanes, starts);
     attention_look(&s, o->dqkv, lanes);
     attention_look(&s, o->dy, lanes);
     attention_look(&s, o->qkv, lanes);
-    TRY(choose(&keys, d, variants<real, DROP>::keys, &s));
-    TRY(choose(&queries, d, variants<real, DROP>::queries, &s));
+    TRY(choose(&keys, d, variants<real, DROP, DOCUMENTS>::keys, &s));
+    TRY(choose(&queries, d, variants<real, DROP, DOCUMENTS>::queries, &s));
     TRY(launch_delta(d, o->delta, o->dy, y, B, &s));
     TRY(launch(d, keys, o, B, K, &s));
     return launch(d, queries, o, B, H, &s);
@@ -400,15 +431,18 @@ static trine_status all_three(device *d, const operands<real> *o, const real *y,
 
 template <typename real>
 static trine_status attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                       const void *y, const float *lse, void *work,
-                                       const dropout_args *drop, size_t B, size_t T, size_t H,
-                                       size_t K, size_t D) {
+                                       const void *y, const float *lse, const int32_t *starts,
+                                       void *work, const dropout_args *drop, size_t B, size_t T,
+                                       size_t H, size_t K, size_t D) {
     if (B == 0 || T == 0 || H == 0 || D == 0) return TRINE_OK;
     const operands<real> o = {(real *)dqkv, (const real *)dy, (const real *)qkv,
                               lse,          (float *)work,    attention_drop_of(drop, T)};
     const real *rows = (const real *)y;
-    return drop ? all_three<real, true>(d, &o, rows, B, T, H, K, D)
-                : all_three<real, false>(d, &o, rows, B, T, H, K, D);
+    if (starts)
+        return drop ? all_three<real, true, true>(d, &o, rows, starts, B, T, H, K, D)
+                    : all_three<real, false, true>(d, &o, rows, starts, B, T, H, K, D);
+    return drop ? all_three<real, true, false>(d, &o, rows, NULL, B, T, H, K, D)
+                : all_three<real, false, false>(d, &o, rows, NULL, B, T, H, K, D);
 }
 
 CUDA_OF_COMPUTE(attention_backward);

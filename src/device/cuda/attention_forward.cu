@@ -33,16 +33,18 @@ static __device__ inline void exponentials(float scores[ROWS][COLS], float max[R
     }
 }
 
-/* Scores in units of log 2, -infinity where key > query; `ahead` is the first query minus the first
- * key of the tile. */
-template <int ROWS, int COLS>
-static __device__ inline void mask(float scores[ROWS][COLS], int ahead, float scale) {
+/* Scores in units of log 2, -infinity where the query does not attend to the key. */
+template <bool DOCUMENTS, int ROWS, int COLS>
+static __device__ inline void mask(float scores[ROWS][COLS], const int start[ROWS], size_t query,
+                                   size_t key, float scale) {
+    const int ahead = (int)query - (int)key;
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLS; j++) {
-            bool seen =
-                attention_tx() + ATTENTION_TX * j <= ahead + attention_ty() + ATTENTION_TY * i;
+            const int column = attention_tx() + ATTENTION_TX * j;
+            bool seen = column <= ahead + attention_ty() + ATTENTION_TY * i &&
+                        (!DOCUMENTS || column >= start[i] - (int)key);
             scores[i][j] = seen ? scores[i][j] * scale : -INFINITY;
         }
 }
@@ -92,7 +94,7 @@ template <int WIDTH, int ROWS, int COLS> static constexpr int shared_floats() {
            attention_larger(attention_tile(8 * COLS, WIDTH), attention_tile(16 * ROWS, 8 * COLS));
 }
 
-template <typename real, bool DROP, int WIDTH, int ROWS, int COLS, int BLOCKS>
+template <typename real, bool DROP, bool DOCUMENTS, int WIDTH, int ROWS, int COLS, int BLOCKS>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     attention_forward_kernel(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
                              cuda_drop drop) {
@@ -108,22 +110,25 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, BLOCKS)
     float out[ROWS][WIDTH / 8] = {}, max[ROWS], sum[ROWS], factor[ROWS], scores[ROWS][COLS];
     for (int i = 0; i < ROWS; i++) max[i] = -INFINITY, sum[i] = 0.0f;
     attention_load<16 * ROWS, WIDTH>(q, queries, stride, end - query, &s);
-    for (size_t key = 0; key < end; key += 8 * COLS) {
+    const attention_keys_seen<ROWS> seen =
+        attention_seen<ROWS, DOCUMENTS>(&s, head, query, 8 * COLS);
+    for (size_t key = seen.first; key < end; key += 8 * COLS) {
         const real *from = keys + key * stride;
         __syncthreads();
         attention_load<8 * COLS, WIDTH>(k, from, stride, s.T - key, &s);
         attention_load<8 * COLS, WIDTH>(v, from + KD, stride, s.T - key, &s);
         __syncthreads();
         attention_scores<WIDTH, ROWS, COLS>(scores, q, k, (int)s.D);
-        mask<ROWS, COLS>(scores, (int)query - (int)key, s.scale * LOG2_E);
+        mask<DOCUMENTS, ROWS, COLS>(scores, seen.start, query, key, s.scale * LOG2_E);
         exponentials<ROWS, COLS>(scores, max, sum, factor);
         rescale<WIDTH, ROWS>(out, factor);
         if (DROP) drop_some<ROWS, COLS>(scores, &drop, &s, head, query, key);
         __syncthreads();
         attention_share<ROWS, COLS>(p, scores);
         __syncthreads();
-        attention_terms<ROWS> terms = attention_up_to_itself<ROWS>((int)query - (int)key);
-        if (key + 8 * COLS <= query)
+        attention_terms<ROWS> terms =
+            attention_up_to_itself<ROWS, DOCUMENTS>(seen.start, query, key);
+        if (key + 8 * COLS <= query && (!DOCUMENTS || key >= seen.all))
             attention_values<WIDTH, ROWS, 8 * COLS, false>(out, p, v, terms);
         else
             attention_values<WIDTH, ROWS, 8 * COLS, true>(out, p, v, terms);
@@ -142,43 +147,49 @@ template <typename real> struct variant {
 #define VARIANT(width, rows, cols, blocks)                                                         \
     {                                                                                              \
         width, 16 * rows, 4, shared_floats<width, rows, cols>() * sizeof(float), false,            \
-            attention_forward_kernel<real, DROP, width, rows, cols, blocks>                        \
+            attention_forward_kernel<real, DROP, DOCUMENTS, width, rows, cols, blocks>             \
     }
 #define MMA_VARIANT(width, wide)                                                                   \
     {                                                                                              \
-        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width), wide,                     \
-            attention_mma_forward<width, real, DROP, wide>                                         \
+        width, MMA_TILE, MMA_LANES, (size_t)attention_mma_shared(width, DOCUMENTS), wide,          \
+            attention_mma_forward<width, real, DROP, wide, DOCUMENTS>                              \
     }
 
 /* In order of width. All fit into 99 KiB, the smallest shared memory per thread block of today's GPUs. The
  * last number is how many thread blocks fit on a multiprocessor of an H200; they hide each other's memory
  * latency. 16-bit heads use the tensor cores, except the widest. */
-template <typename real, bool DROP> struct variants {
+template <typename real, bool DROP, bool DOCUMENTS> struct variants {
     static constexpr variant<real> list[] = {MMA_VARIANT(64, true),   MMA_VARIANT(96, true),
                                              MMA_VARIANT(128, true),  MMA_VARIANT(64, false),
                                              MMA_VARIANT(128, false), VARIANT(256, 2, 4, 2)};
 };
 
-template <bool DROP> struct variants<float, DROP> {
+template <bool DROP, bool DOCUMENTS> struct variants<float, DROP, DOCUMENTS> {
     typedef float real;
     static constexpr variant<real> list[] = {VARIANT(32, 4, 8, 3), VARIANT(64, 4, 8, 3),
                                              VARIANT(96, 4, 8, 2), VARIANT(128, 4, 8, 2),
                                              VARIANT(256, 2, 4, 2)};
 };
 
+template <typename real> static const variant<real> *variants_of(bool drop, bool documents) {
+    if (documents)
+        return drop ? variants<real, true, true>::list : variants<real, false, true>::list;
+    return drop ? variants<real, true, false>::list : variants<real, false, false>::list;
+}
+
 template <typename real>
-static attention_shape shape_for(const variant<real> *v, const real *y, const real *qkv, size_t T,
-                                 size_t H, size_t K, size_t D) {
-    attention_shape s = attention_shape_of(T, H, K, D, v->lanes);
+static attention_shape shape_for(const variant<real> *v, const real *y, const real *qkv,
+                                 const int32_t *starts, size_t T, size_t H, size_t K, size_t D) {
+    attention_shape s = attention_shape_of(T, H, K, D, v->lanes, starts);
     attention_look(&s, y, v->lanes);
     attention_look(&s, qkv, v->lanes);
     return s;
 }
 
 template <typename real>
-static trine_status attention_forward(device *d, void *y_, float *lse, const void *qkv_, void *work,
-                                      const dropout_args *drop, size_t B, size_t T, size_t H,
-                                      size_t K, size_t D) {
+static trine_status attention_forward(device *d, void *y_, float *lse, const void *qkv_,
+                                      const int32_t *starts, void *work, const dropout_args *drop,
+                                      size_t B, size_t T, size_t H, size_t K, size_t D) {
     real *y = (real *)y_;
     const real *qkv = (const real *)qkv_;
     (void)work;
@@ -186,9 +197,9 @@ static trine_status attention_forward(device *d, void *y_, float *lse, const voi
     CHECK(D <= CUDA_WIDEST_HEAD, TRINE_EUNSUPPORTED,
           "attention: head width %zu is not supported; the cuda device supports up to %d", D,
           CUDA_WIDEST_HEAD);
-    const variant<real> *v = drop ? variants<real, true>::list : variants<real, false>::list;
-    attention_shape s = shape_for(v, y, qkv, T, H, K, D);
-    while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, T, H, K, D);
+    const variant<real> *v = variants_of<real>(drop, starts);
+    attention_shape s = shape_for(v, y, qkv, starts, T, H, K, D);
+    while (v->width < D || (v->wide && !s.wide)) s = shape_for(++v, y, qkv, starts, T, H, K, D);
     unsigned blocks = 0;
     TRY(attention_blocks(&blocks, B, T, H, v->rows));
     TRY_CUDA(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -5,7 +5,9 @@
  * A thread block has four warps of 16 queries each. Queries stay in registers, and scores pass from the
  * accumulators of one product to the factor of the next within registers: there is no tile of scores in
  * shared memory, and one barrier per tile. Keys and values have two stages: while one pair of tiles is
- * used, the next is copied. Only the tile on the diagonal is masked; it comes last, after the loop.
+ * used, the next is copied. Only the tile on the diagonal is masked; it comes last, after the loop. With
+ * DOCUMENTS those in which the document of a query begins are masked, too; so that a tile can be masked while
+ * the next one is copied, the scores in shared memory have room of their own then.
  * Statistics, exponentials and sums are fp32; p is rounded to 16 bits before it is multiplied by v,
  * which adds 2^-9 (bf16) or 2^-12 (fp16) of the largest v to the error of y, as much as rounding y does.
  *
@@ -37,9 +39,16 @@ static inline __host__ __device__ constexpr int attention_mma_pitch(int width) {
     return width + MMA_LANES;
 }
 
+/* The size of a warp's scores in shared memory, in elements. */
+static inline __host__ __device__ constexpr int attention_mma_room(int cols) {
+    return 16 * attention_mma_pitch(cols);
+}
+
 /* Keys and values in two stages. */
-static inline __host__ __device__ constexpr int attention_mma_shared(int width) {
-    return 4 * MMA_TILE * attention_mma_pitch(width) * (int)sizeof(uint16_t);
+static inline __host__ __device__ constexpr int attention_mma_shared(int width, bool documents) {
+    return (4 * MMA_TILE * attention_mma_pitch(width) +
+            (documents ? ATTENTION_THREADS / WARP * attention_mma_room(MMA_TILE) : 0)) *
+           (int)sizeof(uint16_t);
 }
 
 /* The types of mma.cuh for the 16-bit types, and the bits of their exponents. */
@@ -222,18 +231,15 @@ static __device__ inline bool attention_mma_finite(const uint16_t *tile, int row
     return __all_sync(ALL_LANES, finite);
 }
 
-/* The size of a warp's scores in shared memory, in elements. */
-static inline __host__ __device__ constexpr int attention_mma_room(int cols) {
-    return 16 * attention_mma_pitch(cols);
-}
-
-/* out (16, WIDTH) += p (16, COLS) times rows of a tile near the diagonal, by plain loops. Row r of the
- * thread block uses the tile's rows up to r, or (FROM) from r on; the tile starts `ahead` rows after the
- * thread block. p passes through `room`, attention_mma_room(COLS) elements for each warp. */
-template <int WIDTH, int COLS, typename real, bool FROM>
+/* out (16, WIDTH) += p (16, COLS) times rows of a masked tile, by plain loops. Row r of the thread block
+ * uses the tile's rows up to r, or (FROM) from r on; the tile starts `ahead` rows after the thread block.
+ * DOCUMENTS: `limit` has, for this lane's rows g and g + 8, the first row of the tile that they use, or (FROM)
+ * the one behind the last. p passes through `room`, attention_mma_room(COLS) elements for each warp. */
+template <int WIDTH, int COLS, typename real, bool FROM, bool DOCUMENTS>
 static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
                                                  const float p[COLS / 8][4], uint16_t *room,
-                                                 const uint16_t *tile, int ahead) {
+                                                 const uint16_t *tile, int ahead,
+                                                 const int limit[2]) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
     const int first = (int)threadIdx.x / WARP * 16 + g - ahead, pitch = attention_mma_pitch(COLS);
     __syncwarp();
@@ -249,6 +255,7 @@ static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             if (FROM ? k < first + 8 * r : k > first + 8 * r) continue;
+            if (DOCUMENTS && (FROM ? k >= limit[r] : k < limit[r])) continue;
             const float x = load((const real *)room + (g + 8 * r) * pitch + k);
             const real *row = (const real *)tile + k * attention_mma_pitch(WIDTH) + 2 * t;
 #pragma unroll
@@ -260,11 +267,12 @@ static __device__ inline void attention_mma_seen(float out[WIDTH / 8][4],
 }
 
 /* out (16, WIDTH) += p times rows of a tile; with MASKED, only those rows that each query attends to. */
-template <int WIDTH, int COLS, typename real, bool FROM, bool MASKED>
+template <int WIDTH, int COLS, typename real, bool FROM, bool DOCUMENTS, bool MASKED>
 static __device__ inline void attention_mma_add(float out[WIDTH / 8][4], const float p[COLS / 8][4],
-                                                uint16_t *room, const uint16_t *tile, int ahead) {
+                                                uint16_t *room, const uint16_t *tile, int ahead,
+                                                const int limit[2]) {
     if (MASKED && !attention_mma_finite<WIDTH, real>(tile, COLS))
-        attention_mma_seen<WIDTH, COLS, real, FROM>(out, p, room, tile, ahead);
+        attention_mma_seen<WIDTH, COLS, real, FROM, DOCUMENTS>(out, p, room, tile, ahead, limit);
     else
         attention_mma_values<WIDTH, COLS, attention_mma_of<real>::type>(out, p, tile);
 }
@@ -288,15 +296,55 @@ template <int WIDTH> struct attention_mma_queries {
     float out[WIDTH / 8][4], max[2], sum[2];
 };
 
-/* Masks the tile on the diagonal: -infinity for keys that the query does not attend to. */
-static __device__ inline void attention_mma_mask(float scores[8][4]) {
+/* Whether column 8 n + i % 2, from this lane's first one on, of a tile that begins `ahead` keys after the
+ * thread block's first query is masked for its row g + i / 2 * 8; the keys from `first` on are of the row's
+ * document. */
+template <bool DOCUMENTS>
+static __device__ inline bool attention_mma_masks(int n, int i, int ahead, const int first[2]) {
     const int g = (int)threadIdx.x % WARP / 4, t = (int)threadIdx.x % 4;
-    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t; /* that row g attends to */
+    const int last = (int)threadIdx.x / WARP * 16 + g - 2 * t - ahead; /* that row g attends to */
+    const int column = 8 * n + i % 2;
+    return column > last + i / 2 * 8 || (DOCUMENTS && column < first[i / 2] - 2 * t);
+}
+
+/* Masks a tile: -infinity for keys that the query does not attend to. */
+template <bool DOCUMENTS>
+static __device__ inline void attention_mma_mask(float scores[8][4], int ahead,
+                                                 const int first[2]) {
 #pragma unroll
     for (int n = 0; n < 8; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            if (8 * n + i % 2 > last + i / 2 * 8) scores[n][i] = -INFINITY;
+            if (attention_mma_masks<DOCUMENTS>(n, i, ahead, first)) scores[n][i] = -INFINITY;
+}
+
+/* A loop over keys for a thread block's 64 queries from `query` on. */
+typedef struct {
+    int query;
+    int first;    /* key of the first tile */
+    int all;      /* all queries attend to the keys from here on, up to themselves */
+    int start[2]; /* of the documents of this lane's queries g and g + 8 */
+} attention_mma_loop;
+
+template <bool DOCUMENTS>
+static __device__ inline attention_mma_loop attention_mma_loop_of(const attention_shape *s,
+                                                                  size_t head, int query) {
+    const size_t row = (size_t)query + threadIdx.x / WARP * 16 + threadIdx.x % WARP / 4;
+    attention_mma_loop l = {query, 0, 0, {0, 0}};
+    if (!DOCUMENTS) return l;
+    l.first = attention_start(s, head, (size_t)query) / MMA_TILE * MMA_TILE;
+    l.all = attention_start(s, head, (size_t)query + MMA_TILE - 1);
+    l.start[0] = attention_start(s, head, row), l.start[1] = attention_start(s, head, row + 8);
+    return l;
+}
+
+/* For the tile of keys from `key` on: what attention_mma_masks takes. Without DOCUMENTS only the tile on the
+ * diagonal is masked. */
+template <bool DOCUMENTS>
+static __device__ inline int attention_mma_ahead(const attention_mma_loop *l, int key,
+                                                 int first[2]) {
+    first[0] = l->start[0] - key, first[1] = l->start[1] - key;
+    return DOCUMENTS ? key - l->query : 0;
 }
 
 /* Replaces scores by exp2((score - max) scale) for this lane's rows g and g + 8, and updates max, sums and
@@ -399,25 +447,31 @@ static __device__ inline void attention_mma_drop(float scores[8][4], const cuda_
 
 /* ---- The kernel ---- */
 
-/* A tile of keys, followed by their values; with MASKED the one on the diagonal. */
-template <int WIDTH, typename real, bool DROP, bool MASKED>
+/* A tile of keys, followed by their values; with MASKED the one on the diagonal, or one with the first key of a
+ * document. */
+template <int WIDTH, typename real, bool DROP, bool DOCUMENTS, bool MASKED>
 static __device__ inline void attention_mma_tile(attention_mma_queries<WIDTH> *w,
                                                  const uint16_t *keys, uint16_t *room,
                                                  const cuda_drop *drop, const attention_shape *s,
-                                                 size_t head, int query, int key) {
+                                                 size_t head, const attention_mma_loop *l,
+                                                 int key) {
     const mma_type TYPE = attention_mma_of<real>::type;
     float scores[8][4] = {};
+    int first[2];
+    const int ahead = attention_mma_ahead<DOCUMENTS>(l, key, first);
+    const int query = l->query + (int)threadIdx.x / WARP * 16;
     attention_mma_scores<WIDTH, MMA_TILE, TYPE>(scores, w->left, keys);
-    if (MASKED) attention_mma_mask(scores);
+    if (MASKED) attention_mma_mask<DOCUMENTS>(scores, ahead, first);
     attention_mma_softmax<WIDTH>(scores, w, s->scale * LOG2_E);
     if (DROP) attention_mma_drop(scores, drop, s, head, (size_t)query, (size_t)key);
-    attention_mma_add<WIDTH, MMA_TILE, real, false, MASKED>(
-        w->out, scores, room, keys + MMA_TILE * attention_mma_pitch(WIDTH), 0);
+    attention_mma_add<WIDTH, MMA_TILE, real, false, DOCUMENTS, MASKED>(
+        w->out, scores, room, keys + MMA_TILE * attention_mma_pitch(WIDTH), ahead, first);
 }
 
-/* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH) bytes, and a thread block for every
- * 64 queries of each head. WIDE: rows of all tensors are aligned to 16 bytes and multiples of 16 bytes long. */
-template <int WIDTH, typename real, bool DROP, bool WIDE>
+/* Launched with ATTENTION_THREADS threads, attention_mma_shared(WIDTH, DOCUMENTS) bytes, and a thread block for
+ * every 64 queries of each head. WIDE: rows of all tensors are aligned to 16 bytes and multiples of 16 bytes
+ * long. */
+template <int WIDTH, typename real, bool DROP, bool WIDE, bool DOCUMENTS>
 static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     attention_mma_forward(real *y, float *lse, const real *qkv, size_t heads, attention_shape s,
                           cuda_drop drop) {
@@ -427,28 +481,35 @@ static __global__ void __launch_bounds__(ATTENTION_THREADS, WIDTH <= 64 ? 3 : 2)
     const uint32_t stride = s.stride;
     const size_t head = blockIdx.x % heads, own = attention_mma_own(stride);
     const int query = (int)((gridDim.x - 1 - blockIdx.x) / heads) * MMA_TILE;
+    const attention_mma_loop l = attention_mma_loop_of<DOCUMENTS>(&s, head, query);
     const uint16_t *rows = (const uint16_t *)qkv + attention_q_at(&s, head, (size_t)query) + own;
-    const uint16_t *keys = (const uint16_t *)qkv + attention_k_at(&s, head, 0) + own;
+    const uint16_t *keys = (const uint16_t *)qkv + attention_k_at(&s, head, (size_t)l.first) + own;
     attention_mma_source from = {keys, keys + s.K * s.D, stride, stride};
     attention_mma_queries<WIDTH> w = {{}, {}, {-INFINITY, -INFINITY}, {}};
+    uint16_t *own_room = tiles + 2 * size + warp * attention_mma_room(MMA_TILE);
     int stage = 0;
     attention_mma_clear<WIDTH, WIDE>(tiles, 4 * MMA_TILE, D);
     attention_mma_copy<WIDTH, MMA_TILE, WIDE, true>(tiles + size, rows, stride, T - query, D);
-    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T, D);
+    attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles, &from, T - l.first, D);
     attention_mma_arrive();
     attention_mma_left<WIDTH>(w.left, tiles + size);
     /* `left` keys follow the tile. */
-    for (int left = T - MMA_TILE; left >= T - query; left -= MMA_TILE) {
+    for (int left = T - MMA_TILE - l.first; left >= T - query; left -= MMA_TILE) {
+        const int key = T - MMA_TILE - left;
         attention_mma_arrive();
         attention_mma_fetch<WIDTH, MMA_TILE, WIDE>(tiles + (size - stage), &from, left, D);
-        attention_mma_tile<WIDTH, real, DROP, false>(&w, tiles + stage, NULL, &drop, &s, head,
-                                                     query + 16 * warp, T - MMA_TILE - left);
+        if (DOCUMENTS && key < l.all)
+            attention_mma_tile<WIDTH, real, DROP, DOCUMENTS, true>(
+                &w, tiles + stage, own_room, &drop, &s, head, &l, key);
+        else
+            attention_mma_tile<WIDTH, real, DROP, DOCUMENTS, false>(&w, tiles + stage, NULL, &drop,
+                                                                    &s, head, &l, key);
         stage = size - stage;
     }
     attention_mma_arrive();
-    attention_mma_tile<WIDTH, real, DROP, true>(
-        &w, tiles + stage, tiles + (size - stage) + warp * attention_mma_room(MMA_TILE), &drop, &s,
-        head, query + 16 * warp, query);
+    if (!DOCUMENTS) own_room = tiles + (size - stage) + warp * attention_mma_room(MMA_TILE);
+    attention_mma_tile<WIDTH, real, DROP, DOCUMENTS, true>(&w, tiles + stage, own_room, &drop, &s,
+                                                           head, &l, query);
     attention_mma_finish<WIDTH, attention_mma_of<real>::type, WIDE>((uint16_t *)y, lse, &w, head,
                                                                     query + 16 * warp, &s);
 }

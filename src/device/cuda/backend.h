@@ -17,7 +17,7 @@ extern "C" {
 
 #define CUDA_LIBRARY "libtrine_cuda.so"
 #define CUDA_LOAD    "trine_cuda_load"
-#define CUDA_ABI     12
+#define CUDA_ABI     13
 
 /* Functions of the library that the object calls (base/status.h). */
 typedef struct {

@@ -114,6 +114,15 @@ static inline __device__ four plus(four x, four y) {
     return x;
 }
 
+/* ---- Documents (ops.h) ----------------------------------------------------------------------- */
+
+/* The position of row `row` of a micro-batch (B, T) in its document; starts (B, T), or NULL. */
+static inline __device__ size_t document_position(const int32_t *starts, size_t row, size_t T) {
+    return row % T - (starts ? (size_t)starts[row] : 0);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
 /* Elements [c, c + 4) of a row of C; those past its end are 0. */
 template <bool VECTOR, typename T>
 static inline __device__ four load_row(const T *row, size_t c, size_t C) {

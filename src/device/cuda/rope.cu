@@ -7,13 +7,13 @@
 /* Rows [0, rows) of x (rows, heads, D); thread blocks are (fours of D / 2, heads, rows). `sign` is that of
  * the angles. */
 template <bool VECTOR, typename real>
-static __global__ AT_ONCE(PLANE, BLOCKS) void rope_kernel(real *x, const float *table, float sign,
-                                                          size_t first, size_t rows, size_t T,
-                                                          size_t heads, unsigned rotated,
-                                                          unsigned half) {
+static __global__
+AT_ONCE(PLANE, BLOCKS) void rope_kernel(real *x, const float *table, const int32_t *starts,
+                                        float sign, size_t first, size_t rows, size_t T,
+                                        size_t heads, unsigned rotated, unsigned half) {
     for (size_t i = (size_t)blockIdx.x * blockDim.z + threadIdx.z; i < rows;
          i += (size_t)gridDim.x * blockDim.z) {
-        const float *angles = table + (first + i) % T * 2 * half;
+        const float *angles = table + document_position(starts, first + i, T) * 2 * half;
         for (unsigned c = 4 * threadIdx.x; c < half; c += 4 * blockDim.x) {
             four cosine = load_row<VECTOR>(angles, c, half);
             four sine = load_row<VECTOR>(angles + half, c, half);
@@ -38,8 +38,9 @@ static unsigned least(size_t a, size_t b) {
 }
 
 template <typename real>
-static trine_status rope(device *d, void *x_, const float *table, bool inverse, size_t first,
-                         size_t rows, size_t T, size_t heads, size_t rotated, size_t D) {
+static trine_status rope(device *d, void *x_, const float *table, const int32_t *starts,
+                         bool inverse, size_t first, size_t rows, size_t T, size_t heads,
+                         size_t rotated, size_t D) {
     real *x = (real *)x_;
     const size_t half = D / 2;
     if (rows == 0 || T == 0 || rotated == 0 || half == 0) return TRINE_OK;
@@ -48,7 +49,7 @@ static trine_status rope(device *d, void *x_, const float *table, bool inverse, 
     bool vector = half % 4 == 0 && cuda_aligned(x) && cuda_aligned(table);
     auto kernel = vector ? rope_kernel<true, real> : rope_kernel<false, real>;
     LAUNCH(d, kernel, cuda_grid(d, cuda_ceil(rows, deep), BLOCKS), dim3(across, down, deep), 0)
-    (x, table, inverse ? -1.0f : 1.0f, first % T, rows, T, heads, (unsigned)rotated,
+    (x, table, starts, inverse ? -1.0f : 1.0f, first, rows, T, heads, (unsigned)rotated,
      (unsigned)half);
     return LAUNCHED(rope_kernel);
 }

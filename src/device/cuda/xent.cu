@@ -17,12 +17,16 @@
 #define THREADS 256 /* of a block: one team, or eight for a vocabulary of less than two batches */
 #define BLOCKS  6   /* of a multiprocessor, at once */
 
-/* A team's row, or a row of no columns past the last one. */
+/* A team's row, or a row of no columns past the last one and without a target. */
 #define EACH_ROW(t, bound)                                                                         \
     for (size_t first_ = (size_t)blockIdx.x * blockDim.y, t = first_ + threadIdx.y,                \
-                bound = t < T ? valid : 0;                                                         \
+                bound = has_target(targets, t, T) ? valid : 0;                                     \
          first_ < T; first_ += (size_t)gridDim.x * blockDim.y, t = first_ + threadIdx.y,           \
-                bound = t < T ? valid : 0)
+                bound = has_target(targets, t, T) ? valid : 0)
+
+static inline __device__ bool has_target(const int32_t *targets, size_t t, size_t T) {
+    return t < T && targets[t] != OPS_NO_TARGET;
+}
 
 /* Elements c, c + TEAM, ... of a row, all within it. */
 template <unsigned TEAM, typename real>
@@ -100,7 +104,9 @@ AT_ONCE(THREADS, BLOCKS) void xent_forward_kernel(float *max, float *sums, const
         take(&o, x);
         float most = team_max(o.max, area[0]);
         float sum = team_sum(o.sum * expf(o.max - base_of(most)), area[1]);
-        if (threadIdx.x == 0 && t < T) {
+        if (threadIdx.x == 0 && t < T && targets[t] == OPS_NO_TARGET) {
+            max[t] = 0.0f, sums[2 * t] = 1.0f, sums[2 * t + 1] = 0.0f;
+        } else if (threadIdx.x == 0 && t < T) {
             unsigned target = target_column(targets[t], first, valid);
             max[t] = isnan(sum) && most < INFINITY ? sum : most;
             sums[2 * t] = sum;
@@ -131,7 +137,7 @@ static __global__ AT_ONCE(THREADS, BLOCKS) void xent_backward_kernel(
             if (c + u * TEAM < bound)
                 store(row + c + u * TEAM, c + u * TEAM == target ? p - scale : p);
         }
-        for (c = valid + threadIdx.x; c < V; c += TEAM) store(row + c, 0.0f);
+        for (c = (unsigned)bound + threadIdx.x; c < V; c += TEAM) store(row + c, 0.0f);
     }
 }
 
@@ -217,24 +223,25 @@ CUDA_OF_ALL(xent_rescale);
 
 /* partials: the sums over TERMS rows each, in double. */
 static __global__ void xent_loss_kernel(double *partials, const float *max, const float *sums,
-                                        size_t T) {
+                                        const int32_t *targets, size_t T) {
     __shared__ double area[TERMS / WARP];
     size_t t = (size_t)blockIdx.x * TERMS + threadIdx.x;
     double term = 0.0;
-    if (t < T) term = log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
+    if (has_target(targets, t, T))
+        term = log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     term = block_sum(term, area);
     if (threadIdx.x == 0) partials[blockIdx.x] = term;
 }
 
 static trine_status xent_loss(device *d, double *loss, const float *max, const float *sums,
-                              double scale, size_t T) {
+                              const int32_t *targets, double scale, size_t T) {
     if (T == 0) return TRINE_OK;
     double *partials = (double *)cuda_of(d)->scratch;
     size_t count = cuda_ceil(T, TERMS);
     CHECK(count <= CUDA_SCRATCH / 2, TRINE_EUNSUPPORTED,
           "xent_loss: %zu tokens in one call; the cuda device has scratch for %zu", T,
           CUDA_SCRATCH / 2 * TERMS);
-    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(partials, max, sums, T);
+    LAUNCH(d, xent_loss_kernel, (unsigned)count, TERMS, 0)(partials, max, sums, targets, T);
     TRY(LAUNCHED(xent_loss_kernel));
     return cuda_total(d, loss, partials, count, scale, GRAD_ADD);
 }

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/documents.h"
 #include "device/dropout.h"
 #include "device/ref/ref.h"
 
@@ -12,12 +13,14 @@ typedef struct {
     size_t q, k, v;  /* row 0 of each, in qkv */
     size_t y;        /* in y and dy (B, T, H, D) */
     size_t stride, width, D;
+    const int32_t *starts;    /* (T), of the documents; NULL: one */
     const dropout_args *drop; /* NULL: none */
     uint64_t sample, element; /* of the dropout, for the score of row 0 and key 0 */
 } head;
 
-static head head_at(const device *d, const void *qkv, const dropout_args *drop, size_t b, size_t h,
-                    size_t T, size_t H, size_t K, size_t D) {
+static head head_at(const device *d, const void *qkv, const int32_t *starts,
+                    const dropout_args *drop, size_t b, size_t h, size_t T, size_t H, size_t K,
+                    size_t D) {
     size_t stride = (H + 2 * K) * D, row = b * T * stride, kv = H + h / (H / K);
     return (head){.type = d->compute,
                   .qkv = qkv,
@@ -28,6 +31,7 @@ static head head_at(const device *d, const void *qkv, const dropout_args *drop, 
                   .stride = stride,
                   .width = H * D,
                   .D = D,
+                  .starts = documents_of(starts, b, T),
                   .drop = drop,
                   .sample = drop ? drop->sample + b : 0,
                   .element = drop ? (drop->first + h) * T * T : 0};
@@ -45,52 +49,54 @@ static double factor(const head *x, size_t t, size_t s, size_t T) {
     return x->drop ? (double)dropout_factor(x->drop, x->sample, x->element + t * T + s) : 1.0;
 }
 
-/* Row t: p (t + 1) = scores, then their exponentials, then the exponentials after dropout; y = sum of
+/* Row t: p [first, t] = scores, then their exponentials, then the exponentials after dropout; y = sum of
  * p v / sum of exponentials. Returns the log of the denominator. */
 static double row_forward(const head *x, void *y, double *p, size_t t, size_t T) {
+    const size_t first = document_start(x->starts, t);
     double max = -INFINITY, sum = 0.0;
-    for (size_t s = 0; s <= t; s++) {
+    for (size_t s = first; s <= t; s++) {
         p[s] =
             dot(x, x->qkv, x->q + t * x->stride, x->qkv, x->k + s * x->stride) / sqrt((double)x->D);
         if (p[s] > max) max = p[s];
     }
-    for (size_t s = 0; s <= t; s++) sum += p[s] = exp(p[s] - max);
-    for (size_t s = 0; s <= t; s++) p[s] *= factor(x, t, s, T);
+    for (size_t s = first; s <= t; s++) sum += p[s] = exp(p[s] - max);
+    for (size_t s = first; s <= t; s++) p[s] *= factor(x, t, s, T);
     for (size_t i = 0; i < x->D; i++) {
         double out = 0.0;
-        for (size_t s = 0; s <= t; s++)
+        for (size_t s = first; s <= t; s++)
             out += p[s] * ref_load(x->type, x->qkv, x->v + s * x->stride + i);
         ref_store(x->type, y, x->y + t * x->width + i, out / sum);
     }
     return max + log(sum);
 }
 
-trine_status ref_attention_forward(device *d, void *y, float *lse, const void *qkv, void *work,
-                                   const dropout_args *drop, size_t B, size_t T, size_t H, size_t K,
-                                   size_t D) {
+trine_status ref_attention_forward(device *d, void *y, float *lse, const void *qkv,
+                                   const int32_t *starts, void *work, const dropout_args *drop,
+                                   size_t B, size_t T, size_t H, size_t K, size_t D) {
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            const head x = head_at(d, qkv, drop, b, h, T, H, K, D);
+            const head x = head_at(d, qkv, starts, drop, b, h, T, H, K, D);
             for (size_t t = 0; t < T; t++)
                 lse[(b * H + h) * T + t] = (float)row_forward(&x, y, work, t, T);
         }
     return TRINE_OK;
 }
 
-/* Adds the terms of row t to the gradients of its head: with p = exp(q k / sqrt(D) - lse), f the dropout
+/* Adds the terms of row t to the gradients of its head, dk and dv (T, D): with p = exp(q k / sqrt(D) - lse), f the dropout
  * factor of p (y is the sum of f p v) and ds = p * (f dy v - dy y) / sqrt(D):
  * dq += ds k,  dk += ds q,  dv += f p dy. */
 static void row_backward(const head *x, double *dq, double *dk, double *dv, const void *dy,
                          const void *y, double lse, size_t t, size_t T) {
-    size_t q = x->q + t * x->stride, k = x->k, v = x->v, out = x->y + t * x->width;
+    const size_t q = x->q + t * x->stride, out = x->y + t * x->width;
     double scale = 1.0 / sqrt((double)x->D), dy_y = dot(x, dy, out, y, out);
-    for (size_t s = 0; s <= t; s++, k += x->stride, v += x->stride, dk += x->D, dv += x->D) {
+    for (size_t s = document_start(x->starts, t); s <= t; s++) {
+        const size_t k = x->k + s * x->stride, v = x->v + s * x->stride;
         double p = exp(dot(x, x->qkv, q, x->qkv, k) * scale - lse), f = factor(x, t, s, T);
         double ds = p * (f * dot(x, dy, out, x->qkv, v) - dy_y) * scale;
         for (size_t i = 0; i < x->D; i++) {
             dq[i] += ds * ref_load(x->type, x->qkv, k + i);
-            dk[i] += ds * ref_load(x->type, x->qkv, q + i);
-            dv[i] += f * p * ref_load(x->type, dy, out + i);
+            dk[s * x->D + i] += ds * ref_load(x->type, x->qkv, q + i);
+            dv[s * x->D + i] += f * p * ref_load(x->type, dy, out + i);
         }
     }
 }
@@ -102,13 +108,13 @@ static void store(const head *x, void *dqkv, size_t at, const double *rows, size
 }
 
 trine_status ref_attention_backward(device *d, void *dqkv, const void *dy, const void *qkv,
-                                    const void *y, const float *lse, void *work,
-                                    const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t K, size_t D) {
+                                    const void *y, const float *lse, const int32_t *starts,
+                                    void *work, const dropout_args *drop, size_t B, size_t T,
+                                    size_t H, size_t K, size_t D) {
     double *dq = work, *dk = dq + T * D, *dv = dk + T * D; /* (T, D) each, of one head */
     for (size_t b = 0; b < B; b++)
         for (size_t h = 0; h < H; h++) {
-            const head x = head_at(d, qkv, drop, b, h, T, H, K, D);
+            const head x = head_at(d, qkv, starts, drop, b, h, T, H, K, D);
             const bool first = h % (H / K) == 0, last = (h + 1) % (H / K) == 0; /* of its group */
             memset(work, 0, (first ? 3 : 1) * T * D * sizeof(double));
             for (size_t t = 0; t < T; t++)

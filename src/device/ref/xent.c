@@ -33,6 +33,10 @@ trine_status ref_xent_forward(device *d, float *max, float *sums, const void *lo
     const trine_dtype type = d->compute;
     for (size_t t = 0; t < T; t++) {
         size_t target = target_column(targets[t], first, valid);
+        if (targets[t] == OPS_NO_TARGET) {
+            max[t] = 0.0f, sums[2 * t] = 1.0f, sums[2 * t + 1] = 0.0f;
+            continue;
+        }
         double most = row_max(type, logits, t * V, valid);
         max[t] = (float)most;
         sums[2 * t] = (float)row_sum(type, logits, t * V, valid, most);
@@ -64,11 +68,12 @@ trine_status ref_xent_rescale(device *d, float *sums, const float *own, const fl
 }
 
 trine_status ref_xent_loss(device *d, double *loss, const float *max, const float *sums,
-                           double scale, size_t T) {
+                           const int32_t *targets, double scale, size_t T) {
     (void)d;
     double sum = 0.0;
     for (size_t t = 0; t < T; t++)
-        sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
+        if (targets[t] != OPS_NO_TARGET)
+            sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     *loss += scale * sum;
     return TRINE_OK;
 }
@@ -82,7 +87,8 @@ trine_status ref_xent_backward(device *d, void *logits, const float *max, const 
         for (size_t v = 0; v < valid; v++) {
             double logit = ref_load(type, logits, t * V + v);
             double p = exp(logit - (double)max[t]) / (double)sums[2 * t];
-            ref_store(type, logits, t * V + v, (p - (v == target ? 1.0 : 0.0)) * (double)scale);
+            double gradient = (p - (v == target ? 1.0 : 0.0)) * (double)scale;
+            ref_store(type, logits, t * V + v, targets[t] == OPS_NO_TARGET ? 0.0 : gradient);
         }
         for (size_t v = valid; v < V; v++) ref_store(type, logits, t * V + v, 0.0);
     }

@@ -1,5 +1,7 @@
 /* A task is one (batch, query head) pair. It processes its queries in tiles ("blocks") of ATTENTION_QUERIES;
- * a tile attends to the keys up to its own end. The tiles of a task run in order on one thread, so the
+ * a tile attends to the keys from the start of its first query's document up to its own end. A tile of several
+ * documents costs less than one of a single document: scores are products of all its keys with all its queries, and
+ * sums run over spans (attention_scores.h). The tiles of a task run in order on one thread, so the
  * order of the sums over queries (dk, dv) is fixed, too. With fewer key and value heads than query heads, the
  * query heads that read one of them (its "group") stay separate tasks, so that a single key and value head
  * keeps all threads busy, too; their dk and dv are then added in ascending order (group_sums). */
@@ -11,6 +13,7 @@
 
 #include "base/status.h"
 #include "device/cpu/exp.h"
+#include "device/documents.h"
 #include "device/cpu/fused.h"
 #include "device/cpu/element/lanes.h"
 
@@ -23,9 +26,10 @@ typedef struct {
     float *q, *dy, *out;           /* (Q, wide) */
 } scratch;
 
-/* The dropout factors of four keys; callers ask for keys in ascending order. */
+/* The dropout factors of keys 4 block to 4 block + 3. */
 typedef struct {
     float row[4][Q];
+    size_t block;
 } factors;
 
 /* Floats of one thread's scratch. */
@@ -87,26 +91,36 @@ static void unpack(element *out, size_t stride, const float *in, float factor, s
 
 /* max (Q) = the maxima of the columns over the keys that each row attends to; a NaN appears in the sums. */
 static void column_maxima(float *max, const float *p, const block *b) {
-    for (size_t r = 0; r < Q; r++) max[r] = -INFINITY;
-    for (size_t n = 0; n <= b->t; n++)
+    for
+        EACH_SPAN(g, b) {
+            size_t n = g->first;
+            for (size_t r = g->row; r < Q; r++)
+                max[r] = -INFINITY; /* nothing of earlier documents */
+            for (; n < g->end && n <= b->t; n++)
 #pragma omp simd
-        for (size_t r = 0; r < Q; r++) max[r] = p[n * Q + r] > max[r] ? p[n * Q + r] : max[r];
-    for (size_t n = b->t + 1; n < b->keys; n++) {
-        size_t first = n - b->t;
+                for (size_t r = 0; r < Q; r++)
+                    max[r] = p[n * Q + r] > max[r] ? p[n * Q + r] : max[r];
+            for (; n < g->end; n++) {
+                size_t first = n - b->t;
 #pragma omp simd
-        for (size_t r = 0; r < Q; r++) {
-            float next = r < first ? -INFINITY : p[n * Q + r];
-            max[r] = next > max[r] ? next : max[r];
+                for (size_t r = 0; r < Q; r++) {
+                    float next = r < first ? -INFINITY : p[n * Q + r];
+                    max[r] = next > max[r] ? next : max[r];
+                }
+            }
         }
-    }
 }
 
 static void factors_set(factors *f) {
     for (size_t r = 0; r < 4 * Q; r++) f->row[r / Q][r % Q] = 1.0f;
+    f->block = SIZE_MAX;
 }
 
 static const float *factors_at(factors *f, const block *b, size_t key) {
-    if (b->mask.drop && key % 4 == 0) attention_factors(f->row, &b->mask, key);
+    if (b->mask.drop && f->block != key / 4) {
+        f->block = key / 4;
+        attention_factors(f->row, &b->mask, key / 4 * 4);
+    }
     return f->row[key % 4];
 }
 
@@ -116,22 +130,26 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
                                 const shape *s) {
     factors f;
     factors_set(&f);
-    for (size_t r = 0; r < Q; r++) sums[r] = 0.0f;
-    for (size_t n = 0; n < b->keys; n++) {
-        const float *kept = factors_at(&f, b, n);
-        float e[Q];
-        for (size_t r = 0; r < Q; r += VEC) {
-            vec x = exp_vec(s->scale * vec_load(p + n * Q + r) - s->scale * vec_load(max + r));
-            vec_store(e + r, x);
-            put_over_keys(p, n, r, x * vec_load(kept + r), s);
-        }
-        size_t first = n > b->t ? n - b->t : 0;
+    for
+        EACH_SPAN(g, b) {
+            for (size_t r = g->row; r < Q; r++) sums[r] = 0.0f; /* as in column_maxima */
+            for (size_t n = g->first; n < g->end; n++) {
+                const float *kept = factors_at(&f, b, n);
+                float e[Q];
+                for (size_t r = 0; r < Q; r += VEC) {
+                    vec x =
+                        exp_vec(s->scale * vec_load(p + n * Q + r) - s->scale * vec_load(max + r));
+                    vec_store(e + r, x);
+                    put_over_keys(p + g->first * Q, n - g->first, r, x * vec_load(kept + r), s);
+                }
+                size_t first = n > b->t ? n - b->t : 0;
 #pragma omp simd
-        for (size_t r = 0; r < Q; r++) sums[r] += r < first ? 0.0f : e[r];
-    }
+                for (size_t r = 0; r < Q; r++) sums[r] += r < first ? 0.0f : e[r];
+            }
+        }
 }
 
-/* q and y start at the first row of the tile, keys and v (of pack_right) at position 0. Sets the maxima and
+/* q and y start at the first row of the tile, keys and v (of pack_right) at its first key. Sets the maxima and
  * denominators of the rows. */
 static void block_forward(element *y, float max[Q], float sums[Q], const element *q,
                           const left_rows *keys, float *v, const scratch *f, const block *b,
@@ -149,30 +167,50 @@ static void block_forward(element *y, float max[Q], float sums[Q], const element
 
 /* One query head of one sample: its offsets, and the dropout of its first query. */
 typedef struct {
-    size_t q, k, v; /* of row 0 in (B, T, H + 2 K, D) */
-    size_t y, lse;  /* in (B, T, H, D) and (B, H, T) */
+    size_t q, k, v;        /* of row 0 in (B, T, H + 2 K, D) */
+    size_t y, lse;         /* in (B, T, H, D) and (B, H, T) */
+    const int32_t *starts; /* (T), of the sample's documents; NULL: one */
     attention_mask mask;
 } head;
 
-static head head_at(size_t task, const dropout_args *drop, const shape *s) {
+static head head_at(size_t task, const int32_t *starts, const dropout_args *drop, const shape *s) {
     size_t b = task / s->H, h = task % s->H, row = b * s->T * s->qkv_stride;
     size_t k = row + (s->H + h / s->group) * s->D;
     head at = {.q = row + h * s->D,
                .k = k,
                .v = k + s->K * s->D,
                .y = b * s->T * s->y_stride + h * s->D,
-               .lse = task * s->T};
+               .lse = task * s->T,
+               .starts = documents_of(starts, b, s->T)};
     if (drop)
         at.mask = (attention_mask){drop, drop->sample + b,
                                    ((uint64_t)drop->first + h) * s->T * s->T, s->T};
     return at;
 }
 
-static block block_at(size_t t, const head *h, const shape *s) {
-    size_t rows = s->T - t < Q ? s->T - t : Q;
-    block b = {t, rows, t + rows, h->mask};
-    b.mask.element += (uint64_t)t * s->T;
-    return b;
+/* A tile's keys begin at a multiple of this: of attention_factors's 4, and of the rows of a product. */
+#define FIRST_KEYS 8
+
+static void block_at(block *b, size_t t, const head *h, const shape *s) {
+    const size_t end = s->T - t < Q ? s->T : t + Q;
+    b->from = document_start(h->starts, t) / FIRST_KEYS * FIRST_KEYS;
+    b->t = t - b->from, b->rows = end - t, b->keys = end - b->from;
+    b->mask = h->mask;
+    b->mask.element += (uint64_t)t * s->T + b->from;
+    b->count = 0;
+    for (size_t at = t, next; at < end; at = next) {
+        next = document_end(h->starts, at, end);
+        const size_t first = document_start(h->starts, at) - b->from;
+        b->spans[b->count++] = (span){at - t, next - at, first, next - b->from};
+    }
+}
+
+/* Keys or values of a head: (T, wide), document by document. */
+static void pack_documents(float *out, const element *in, const head *h, const shape *s) {
+    for (size_t t = 0, end; t < s->T; t = end) {
+        end = document_end(h->starts, t, s->T);
+        pack_right(out + t * s->wide, in + t * s->qkv_stride, s->qkv_stride, end - t, s);
+    }
 }
 
 /* Packs keys and values, those that are wanted, unless the thread's scratch still has them from a head of the same
@@ -180,30 +218,34 @@ static block block_at(size_t t, const head *h, const shape *s) {
 static void pack_once(size_t *last, const element *qkv, const scratch *f, const head *h, bool keys,
                       bool values, const shape *s) {
     if (*last == h->k) return;
-    if (keys) pack_right(f->k, qkv + h->k, s->qkv_stride, s->T, s);
-    if (values) pack_right(f->v, qkv + h->v, s->qkv_stride, s->T, s);
+    if (keys) pack_documents(f->k, qkv + h->k, h, s);
+    if (values) pack_documents(f->v, qkv + h->v, h, s);
     *last = h->k;
 }
 
-static left_rows left_of(const element *rows, const float *packed, const shape *s) {
-    return (left_rows){rows, s->qkv_stride, {packed, s->wide, 1}};
+/* From key `from` on. */
+static left_rows left_of(const element *rows, const float *packed, size_t from, const shape *s) {
+    return (left_rows){
+        rows + from * s->qkv_stride, s->qkv_stride, {packed + from * s->wide, s->wide, 1}};
 }
 
 static void head_forward(element *y, float *lse, const element *qkv, const scratch *f,
                          const head *h, const shape *s) {
-    const left_rows keys = left_of(qkv + h->k, f->k, s);
     const element *q = qkv + h->q;
     for (size_t t = 0; t < s->T; t += Q) {
         float max[Q], sums[Q];
-        const block b = block_at(t, h, s);
-        block_forward(y + t * s->y_stride, max, sums, q + t * s->qkv_stride, &keys, f->v, f, &b, s);
+        block b;
+        block_at(&b, t, h, s);
+        const left_rows keys = left_of(qkv + h->k, f->k, b.from, s);
+        block_forward(y + t * s->y_stride, max, sums, q + t * s->qkv_stride, &keys,
+                      f->v + b.from * s->wide, f, &b, s);
         for (size_t r = 0; r < b.rows; r++) lse[t + r] = s->scale * max[r] + logf(sums[r]);
     }
 }
 
-trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_, void *work,
-                                    const dropout_args *drop, size_t B, size_t T, size_t H,
-                                    size_t K, size_t D) {
+trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_,
+                                    const int32_t *starts, void *work, const dropout_args *drop,
+                                    size_t B, size_t T, size_t H, size_t K, size_t D) {
     element *y = y_;           /* (B, T, H, D) */
     const element *qkv = qkv_; /* (B, T, H + 2 K, D) */
     const shape s = shape_of(T, H, K, D);
@@ -213,7 +255,7 @@ trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void 
         size_t last = SIZE_MAX;
 #pragma omp for schedule(static)
         for (size_t task = 0; task < B * H; task++) {
-            const head h = head_at(task, drop, &s);
+            const head h = head_at(task, starts, drop, &s);
             pack_once(&last, qkv, &f, &h, !in_pairs(&s), true, &s);
             head_forward(y + h.y, lse + h.lse, qkv, &f, &h, &s);
         }
@@ -223,7 +265,7 @@ trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void 
 
 /* ---- Backward ---- */
 
-/* Keys whose rows of p and ds fit into the L1 cache; a multiple of 4 for factors_at. */
+/* Keys whose rows of p and ds fit into the L1 cache. */
 #define FEW_KEYS 32
 
 static float row_dot(const element *a, const element *b, size_t n) {
@@ -242,29 +284,35 @@ static float row_dot(const element *a, const element *b, size_t n) {
  * gradients of the scores, for over_rows and over_keys. Elements above the diagonal are meaningless. */
 static void column_gradients(float *p, float *ds, factors *f, const float *lse, const float *dy_y,
                              size_t first, size_t end, const block *b, const shape *s) {
-    for (size_t n = first; n < end; n++) {
-        const float *kept = factors_at(f, b, n);
-        vec probability[Q / VEC], slope[Q / VEC];
-        for (size_t c = 0, at = n * Q; c < Q / VEC; c++, at += VEC) {
-            const size_t r = c * VEC;
-            const vec e = exp_vec(vec_load(p + at) * s->scale - vec_load(lse + r));
-            const vec factor = vec_load(kept + r);
-            slope[c] = e * (vec_load(ds + at) * factor - vec_load(dy_y + r)) * s->scale;
-            probability[c] = e * factor;
+    for
+        EACH_SPAN(g, b) {
+            const size_t base = g->first * Q, last = end < g->end ? end : g->end;
+            for (size_t n = first > g->first ? first : g->first; n < last; n++) {
+                const float *kept = factors_at(f, b, n);
+                vec probability[Q / VEC], slope[Q / VEC];
+                for (size_t c = 0, at = n * Q; c < Q / VEC; c++, at += VEC) {
+                    const size_t r = c * VEC;
+                    const vec e = exp_vec(vec_load(p + at) * s->scale - vec_load(lse + r));
+                    const vec factor = vec_load(kept + r);
+                    slope[c] = e * (vec_load(ds + at) * factor - vec_load(dy_y + r)) * s->scale;
+                    probability[c] = e * factor;
+                }
+                put_gradients(p + base, ds + base, n - g->first, probability, slope, s);
+            }
         }
-        put_gradients(p, ds, n, probability, slope, s);
-    }
 }
 
 static void block_backward(element *dq, const element *dy, const element *qkv, const element *y,
                            const float *lse, const scratch *f, const head *h, const block *b,
                            const shape *s) {
-    const left_rows k = left_of(qkv + h->k, f->k, s), v = left_of(qkv + h->v, f->v, s);
+    const left_rows k = left_of(qkv + h->k, f->k, b->from, s);
+    const left_rows v = left_of(qkv + h->v, f->v, b->from, s);
     const element *q = qkv + h->q;
     float log_sums[Q] = {0}, dy_y[Q] = {0};
-    size_t qkv_at = b->t * s->qkv_stride, y_at = b->t * s->y_stride;
+    const size_t t = b->from + b->t, keys_at = b->from * s->wide;
+    const size_t qkv_at = t * s->qkv_stride, y_at = t * s->y_stride;
     for (size_t r = 0; r < b->rows; r++) {
-        log_sums[r] = lse[b->t + r];
+        log_sums[r] = lse[t + r];
         dy_y[r] = row_dot(dy + y_at + r * s->y_stride, y + y_at + r * s->y_stride, s->D);
     }
     columns_of(f->q_columns, f->q, q + qkv_at, s->qkv_stride, b->rows, s);
@@ -277,12 +325,12 @@ static void block_backward(element *dq, const element *dy, const element *qkv, c
         scores(f->ds, &v, f->dy_columns, n, end, s);
         column_gradients(f->p, f->ds, &kept, log_sums, dy_y, n, end, b, s);
     }
-    over_keys(f->out, f->ds, f->k, b, s);
+    over_keys(f->out, f->ds, f->k + keys_at, b, s);
     unpack(dq + qkv_at, s->qkv_stride, f->out, 1.0f, b->rows, s);
-    pack_right(f->q, q + qkv_at, s->qkv_stride, b->rows, s);
-    pack_right(f->dy, dy + y_at, s->y_stride, b->rows, s);
-    over_rows(f->dk, f->ds, as_halves(f->p) + Q, f->q, b, s);
-    over_rows(f->dv, f->p, as_halves(f->p), f->dy, b, s);
+    pack_spans(f->q, q + qkv_at, s->qkv_stride, b, s);
+    pack_spans(f->dy, dy + y_at, s->y_stride, b, s);
+    over_rows(f->dk + keys_at, f->ds, as_halves(f->p) + Q, f->q, b, s);
+    over_rows(f->dv + keys_at, f->p, as_halves(f->p), f->dy, b, s);
 }
 
 /* Sets dq, and dk and dv of the scratch to this head's part. */
@@ -291,7 +339,8 @@ static void head_backward(element *dq, const element *dy, const element *qkv, co
     memset(f->dk, 0, s->T * s->wide * sizeof(float));
     memset(f->dv, 0, s->T * s->wide * sizeof(float));
     for (size_t t = 0; t < s->T; t += Q) {
-        const block b = block_at(t, h, s);
+        block b;
+        block_at(&b, t, h, s);
         block_backward(dq, dy, qkv, y, lse, f, h, &b, s);
     }
 }
@@ -301,6 +350,7 @@ typedef struct {
     element *dqkv;               /* (B, T, H + 2 K, D) */
     const element *dy, *qkv, *y; /* (B, T, H, D), as dqkv, as dy */
     const float *lse;            /* (B, H, T) */
+    const int32_t *starts;       /* (B, T), or NULL */
     const dropout_args *drop;
     void *work;
     float *open;
@@ -308,7 +358,7 @@ typedef struct {
 
 static void task_backward(const gradients *g, size_t task, size_t *last, const scratch *f,
                           const shape *s) {
-    const head h = head_at(task, g->drop, s);
+    const head h = head_at(task, g->starts, g->drop, s);
     pack_once(last, g->qkv, f, &h, true, !in_pairs(s), s);
     head_backward(g->dqkv + h.q, g->dy + h.y, g->qkv, g->y + h.y, g->lse + h.lse, f, &h, s);
     if (s->group > 1) return;
@@ -332,7 +382,7 @@ static void group_sums(const gradients *g, size_t first, size_t end, const shape
 #pragma omp for schedule(static)
     for (size_t t = 0; t < s->T; t++)
         for (size_t task = first; task < end; task++) {
-            const head h = head_at(task, NULL, s);
+            const head h = head_at(task, NULL, NULL, s);
             const scratch f = scratch_of(g->work, task - first, s);
             const size_t at = t * s->wide, which = task % s->group;
             float *dk = g->open + at, *dv = dk + s->T * s->wide;
@@ -355,12 +405,12 @@ static void threads_backward(const gradients *g, size_t tasks, const shape *s) {
 }
 
 trine_status CPU(attention_backward)(device *d, void *dqkv, const void *dy, const void *qkv,
-                                     const void *y, const float *lse, void *work,
-                                     const dropout_args *drop, size_t B, size_t T, size_t H,
-                                     size_t K, size_t D) {
+                                     const void *y, const float *lse, const int32_t *starts,
+                                     void *work, const dropout_args *drop, size_t B, size_t T,
+                                     size_t H, size_t K, size_t D) {
     const shape s = shape_of(T, H, K, D);
     float *open = (float *)work + (size_t)d->threads * scratch_count(&s);
-    const gradients g = {dqkv, dy, qkv, y, lse, drop, work, open};
+    const gradients g = {dqkv, dy, qkv, y, lse, starts, drop, work, open};
 #pragma omp parallel num_threads(d->threads)
     threads_backward(&g, B * H, &s);
     return TRINE_OK;
@@ -454,12 +504,14 @@ static void row_forward(element *y, const element *q, const kept_head *kept, con
 /* Row r of `rows` is at position t + r. */
 static void rows_forward(element *y, const element *q, const kept_head *kept, const scratch *f,
                          size_t t, size_t rows, const shape *s) {
-    float max[Q], sums[Q];
-    const block b = {.t = t, .rows = rows, .keys = t + rows};
     for (size_t r = 0; rows < FEW && r < rows; r++)
         row_forward(y + r * s->y_stride, q + r * s->qkv_stride, kept, f, t + r + 1, s);
+    if (rows < FEW) return;
+    float max[Q], sums[Q];
     const left_rows rows_of = {kept->rows, s->D, {kept->keys, 1, kept->key_step}};
-    if (rows >= FEW) block_forward(y, max, sums, q, &rows_of, kept->values, f, &b, s);
+    const block b = {
+        .t = t, .rows = rows, .keys = t + rows, .count = 1, .spans = {{0, rows, 0, t + rows}}};
+    block_forward(y, max, sums, q, &rows_of, kept->values, f, &b, s);
 }
 
 /* Stores k and v of the new rows in the cache. */

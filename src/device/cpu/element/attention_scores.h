@@ -133,17 +133,34 @@ static inline void scores(float *out, const left_rows *rows, float *columns, siz
         attention_set(out, Q, floats, columns, Q, end - first, s->D, Q);
 }
 
-/* ---- Sums over keys or queries: row r of a tile attends to the keys s <= t + r ----
+/* ---- Sums over keys or queries: row r of a tile attends to the keys s <= t + r of its document ----
  *
  * Their left factors are probabilities, or gradients of scores: p (keys, Q) and ds (keys, Q). As halves they are in
  * the places of the scores that they are computed from. For sums over keys: words (keys / 2, Q), of two keys for each
- * query. For sums over queries: (keys, 2, Q), p and ds, both in the place of p. */
+ * query. For sums over queries: (keys, 2, Q), p and ds, both in the place of p. Pairs are those of a document, from
+ * its first row or key in the tile on: it has as many places as rows, and half of them as pairs. */
 
-/* Queries [t, t + rows) of one head and the keys [0, t + rows) that they attend to. */
+/* Rows [row, row + rows) of a tile, of one document, and its keys in the tile, [first, end). Sums run over spans, so
+ * that a row of another document is not even multiplied by zero. */
 typedef struct {
-    size_t t, rows, keys;
+    size_t row, rows, first, end;
+} span;
+
+/* Queries [t, t + rows) of one head and the keys [0, keys) that they attend to, counted from key `from` of the
+ * sample; keys = t + rows. The spans are in ascending order, and all but the first begin with a row of the tile. */
+typedef struct {
+    size_t from, t, rows, keys;
     attention_mask mask;
+    size_t count;
+    span spans[Q];
 } block;
+
+#define EACH_SPAN(g, b) (const span *g = (b)->spans; g < (b)->spans + (b)->count; g++)
+
+/* The number of keys before the first row of a span, of its document. */
+static inline size_t keys_before(const span *g, const block *b) {
+    return b->t + g->row - g->first;
+}
 
 /* Queries [r, r + VEC) of row n of p, for over_keys. Rows come in ascending order. */
 static inline void put_over_keys(float *p, size_t n, size_t r, vec x, const shape *s) {
@@ -168,31 +185,51 @@ static inline void put_gradients(float *p, float *ds, size_t n, const vec *p_row
 }
 
 /* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
- * read, because 0 times a NaN is a NaN. a is of pack_right. */
+ * read, because 0 times a NaN is a NaN. a is of pack_right, document by document. */
 static inline void over_keys(float *out, float *p, float *a, const block *b, const shape *s) {
-    if (in_pairs(s))
-        attention_pairs_set_triangle(out, s->wide, (attention_pairs_left){as_halves(p), 2, 2 * Q},
-                                     as_words(a), s->wide, b->rows, b->t + 1, s->wide);
-    else
-        attention_set_triangle(out, s->wide, (attention_left){p, 1, Q}, a, s->wide, b->rows,
-                               b->t + 1, s->wide);
+    for EACH_SPAN(g, b) {
+        const size_t terms = keys_before(g, b) + 1;
+        float *to = out + g->row * s->wide, *left = p + g->first * Q + g->row;
+        float *right = a + g->first * s->wide;
+        if (in_pairs(s))
+            attention_pairs_set_triangle(to, s->wide,
+                                         (attention_pairs_left){as_halves(left), 2, 2 * Q},
+                                         as_words(right), s->wide, g->rows, terms, s->wide);
+        else
+            attention_set_triangle(to, s->wide, (attention_left){left, 1, Q}, right, s->wide,
+                                   g->rows, terms, s->wide);
+    }
 }
 
-/* out (keys, wide) += p a over the rows that attend to each key. `halves` is p (keys, 2, Q), or ds, in pairs. */
+/* out (keys, wide) += p a over the rows that attend to each key. `halves` is p (keys, 2, Q), or ds, in pairs; a is of
+ * pack_spans. */
 static inline void over_rows(float *out, const float *p, const uint16_t *halves, float *a,
                              const block *b, const shape *s) {
-    float *last = out + b->t * s->wide;
-    if (in_pairs(s)) {
-        attention_pairs_left left = {halves, 2 * Q, 2};
-        attention_pairs_add(out, s->wide, left, as_words(a), s->wide, b->t, b->rows, s->wide);
-        left.at += 2 * b->t * Q;
-        attention_pairs_add_triangle(last, s->wide, left, as_words(a), s->wide, b->rows, b->rows,
-                                     s->wide);
-    } else {
-        attention_add(out, s->wide, (attention_left){p, Q, 1}, a, s->wide, b->t, b->rows, s->wide);
-        attention_add_triangle(last, s->wide, (attention_left){p + b->t * Q, Q, 1}, a, s->wide,
-                               b->rows, b->rows, s->wide);
+    for EACH_SPAN(g, b) {
+        const size_t before = keys_before(g, b), at = g->first * Q + g->row;
+        float *to = out + g->first * s->wide, *last = to + before * s->wide;
+        float *right = a + g->row * s->wide;
+        if (in_pairs(s)) {
+            attention_pairs_left left = {halves + g->first * Q + at, 2 * Q, 2};
+            attention_pairs_add(to, s->wide, left, as_words(right), s->wide, before, g->rows,
+                                s->wide);
+            left.at += 2 * before * Q;
+            attention_pairs_add_triangle(last, s->wide, left, as_words(right), s->wide, g->rows,
+                                         g->rows, s->wide);
+        } else {
+            attention_left left = {p + at, Q, 1};
+            attention_add(to, s->wide, left, right, s->wide, before, g->rows, s->wide);
+            left.at += before * Q;
+            attention_add_triangle(last, s->wide, left, right, s->wide, g->rows, g->rows, s->wide);
+        }
     }
+}
+
+/* out = rows of a tile, packed span by span. */
+static inline void pack_spans(float *out, const element *in, size_t stride, const block *b,
+                              const shape *s) {
+    for EACH_SPAN(g, b)
+        pack_right(out + g->row * s->wide, in + g->row * stride, stride, g->rows, s);
 }
 
 #endif

@@ -1,4 +1,5 @@
 #include "device/cpu/element/element.h"
+#include "device/documents.h"
 
 /* Heads (rotated, D) of one row; cosines (D / 2) and sines (D / 2). */
 static void rotate(element *x, const float *cosines, const float *sines, float sign, size_t rotated,
@@ -14,12 +15,13 @@ static void rotate(element *x, const float *cosines, const float *sines, float s
     }
 }
 
-trine_status CPU(rope)(device *d, void *x_, const float *table, bool inverse, size_t first,
-                       size_t rows, size_t T, size_t heads, size_t rotated, size_t D) {
+trine_status CPU(rope)(device *d, void *x_, const float *table, const int32_t *starts, bool inverse,
+                       size_t first, size_t rows, size_t T, size_t heads, size_t rotated,
+                       size_t D) {
     element *x = x_; /* (rows, heads, D) */
 #pragma omp parallel for if (rows > 1) num_threads(d->threads) schedule(static)
     for (size_t i = 0; i < rows; i++) {
-        const float *angles = table + (first + i) % T * D;
+        const float *angles = table + document_position(starts, first + i, T) * D;
         rotate(x + i * heads * D, angles, angles + D / 2, inverse ? -1.0f : 1.0f, rotated, D);
     }
     return TRINE_OK;

@@ -59,6 +59,10 @@ trine_status CPU(xent_forward)(device *d, float *max, float *sums, const void *l
     const element *logits = logits_; /* (T, V) */
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
+        if (targets[t] == OPS_NO_TARGET) {
+            max[t] = 0.0f, sums[2 * t] = 1.0f, sums[2 * t + 1] = 0.0f;
+            continue;
+        }
         size_t target = target_column(targets[t], first, valid);
         pass_row(&max[t], &sums[2 * t], logits + t * V, valid);
         sums[2 * t + 1] = target < valid ? element_get(logits[t * V + target]) : 0.0f;
@@ -89,11 +93,12 @@ trine_status CPU(xent_rescale)(device *d, float *sums, const float *own, const f
 }
 
 trine_status CPU(xent_loss)(device *d, double *loss, const float *max, const float *sums,
-                            double scale, size_t T) {
+                            const int32_t *targets, double scale, size_t T) {
     (void)d;
     double sum = 0.0;
     for (size_t t = 0; t < T; t++)
-        sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
+        if (targets[t] != OPS_NO_TARGET)
+            sum += log((double)sums[2 * t]) + ((double)max[t] - (double)sums[2 * t + 1]);
     *loss += scale * sum;
     return TRINE_OK;
 }
@@ -105,6 +110,10 @@ trine_status CPU(xent_backward)(device *d, void *logits_, const float *max, cons
 #pragma omp parallel for num_threads(d->threads) schedule(static)
     for (size_t t = 0; t < T; t++) {
         element *row = logits + t * V;
+        if (targets[t] == OPS_NO_TARGET) {
+            memset(row, 0, V * sizeof *row);
+            continue;
+        }
         float most = max[t], factor = scale / sums[2 * t];
         size_t target = target_column(targets[t], first, valid);
         float own = target < valid ? element_get(row[target]) : 0.0f;
