@@ -457,9 +457,9 @@ trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
 /* The next five functions describe a job of `ranks` ranks (0: as many as the layout needs, with dp 0
  * taken as 1) without starting it. They need no data except the token file's vocabulary, if config
- * leaves it open. Errors: TRINE_EINVAL as in trine_config_check, or without a vocabulary; TRINE_EIO
- * and TRINE_EDATA from the token file; TRINE_EIO if writing to `out` fails; TRINE_ENOMEM;
- * TRINE_EPROGRAM. Not collective. */
+ * leaves it open, and look at the file, if it is there, for what a TRINE_RESET_AUTO means. Errors: TRINE_EINVAL as in
+ * trine_config_check, or without a vocabulary; TRINE_EIO and TRINE_EDATA from the token file; TRINE_EIO if writing to
+ * `out` fails; TRINE_ENOMEM; TRINE_EPROGRAM. Not collective. */
 
 /* Prints memory by kind, bubble and traffic of every stage, for one rank. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);

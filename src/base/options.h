@@ -13,7 +13,8 @@
  *
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
  * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
- * letter is written -x. A choice with a `bare` word takes the next argument as its value only if it is one of its words.
+ * letter is written -x. A choice with a `bare` word takes the next argument as its value only if that is one of its
+ * words.
  * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
  * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man

@@ -33,6 +33,7 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->units = m->num_layers + 2;
     spec->facts = gpt_facts;
     spec->tied = !m->untied;
+    spec->starts = 0;
 }
 
 /* Whether a list has tensors whose gradients are partial over tp even if every rank has all rows. */

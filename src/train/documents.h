@@ -10,8 +10,8 @@
 trine_status documents_resolve(trine_trainer *t);
 
 /* Tells all ranks the end token of rank 0's tokenizer, where one is needed and the configuration has none, and the
- * files that end documents with it. Called again when another tokenizer is known. Errors: TRINE_EINVAL, on every rank,
- * for an id outside of the vocabulary; the collective's own. Collective over: world. */
+ * files that it ends their documents. Called again when another tokenizer is known. Errors: TRINE_EINVAL, on every
+ * rank, for an id outside of the vocabulary; the collective's own. Collective over: world. */
 trine_status documents_end(trine_trainer *t);
 
 /* The end token is known, if one is needed. Errors: TRINE_EINVAL, on every rank alike. Not collective. */

@@ -257,6 +257,40 @@ static void a_batch_without_targets_is_skipped(void **state) {
     }
 }
 
+/* On the terminal and in the file, where the loss is no number. */
+static void a_skipped_batch_is_said(void **state) {
+    (void)state;
+    trine_config c = config(0, packed, 1);
+    trine_trainer *t;
+    trine_log *log;
+    char *text, path[] = "/tmp/trine-log-XXXXXX", line[4][2000] = {""};
+    size_t size;
+    if (!fits(&ways[0])) return;
+    close(mkstemp(path));
+    FILE *out = open_memstream(&text, &size);
+    OK(trine_trainer_create(&t, harness_world, &c));
+    OK(trine_log_create(&log, t, out, path, 0));
+    for (int i = 0; i < 3; i++) {
+        trine_metrics m;
+        OK(trine_trainer_step(t, &m));
+        OK(trine_log_step(log, &m, 1));
+    }
+    trine_log_destroy(&log);
+    trine_trainer_destroy(&t);
+    fclose(out);
+    FILE *file = fopen(path, "r");
+    for (int i = 0; i < 3; i++) assert_non_null(fgets(line[i], sizeof line[i], file));
+    fclose(file);
+    unlink(path);
+    assert_non_null(
+        strstr(text, "step 2: no token of the global batch is supervised, update skipped"));
+    assert_non_null(strstr(line[1], "\"loss\":null"));
+    assert_non_null(strstr(line[1], "\"supervised\":0,"));
+    assert_non_null(strstr(line[2], "\"skips\":1"));
+    assert_null(strstr(line[2], "\"supervised\":0,"));
+    free(text);
+}
+
 static char folder[TRAINING_FOLDER];
 
 /* Steps from the checkpoint of step `from` on, 0: from the start, up to `to`, which is saved if it is not the end. */
@@ -414,6 +448,7 @@ int main(int argc, char **argv) {
         CASE(without_a_reset_it_is_another_training),
         CASE(a_validation_counts_supervised_tokens),
         CASE(a_batch_without_targets_is_skipped),
+        CASE(a_skipped_batch_is_said),
         CASE(a_run_is_resumed_in_the_middle_of_an_epoch),
         CASE(a_token_ends_a_document),
         CASE(a_token_that_does_not_occur_ends_none),
