@@ -23,8 +23,8 @@ trine_status resolve_vocabulary(trine_config *config, int ranks);
 /* Decides whether attention and positions begin anew in each document: where that is left to the token files, if they
  * say where documents begin (`marked`). Afterwards AUTO is no. Pure. */
 void resolve_resets(trine_data *d, bool marked);
-/* The same for who has not opened the token files. Those that cannot be opened say nothing: a training names them. Not
- * collective. */
+/* The same for who has not opened the token files. Those that cannot be opened say nothing: a training names them.
+ * Not collective. */
 void resolve_resets_of_files(trine_config *config);
 
 /* The spec of the training program. `config` has passed trine_config_check and has its vocabulary. With a schedule
