@@ -2,6 +2,7 @@
  *
  *     trine-tokens --tokenizer smollm2 --out corpus texts web.jsonl.zst      corpus_train.bin, corpus_val.bin
  *     trine-tokens --out corpus book.txt more.jsonl.gz                       the same, each byte a token
+ *     trine-tokens --tokenizer smollm2 --chat --seq-length 512 talks.jsonl   windows of conversations
  *
  * Inputs are read, decompressed and encoded as a stream (src/corpus). Without a tokenizer the
  * vocabulary is 256, and the last part is for validation; nothing is written before all inputs have
@@ -33,7 +34,11 @@ enum { VOCABULARY = 256, PREFIX = 4000 };
 typedef struct {
     double val_fraction;
     const char *out, *tokenizer, *json_key, *end_token;
-    bool no_end_token, no_template, skip_bad, help;
+    bool no_end_token, no_template, skip_bad, chat, allow_control, help;
+    int seq_length;
+    chat_train train;
+    chat_long long_rows;
+    pack_mode pack;
     trine_progress progress;
     token_split split;
     int shard_tokens, threads;
@@ -83,15 +88,20 @@ static void print_replaced(const corpus_counts *c) {
         printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
 }
 
-static void print_part(const shards *s) {
-    char many[HUMAN_SIZE], first[SHARD_PATH], last[SHARD_PATH];
-    if (!s->tokens) return;
+static void print_files(const shards *s) {
+    char first[SHARD_PATH], last[SHARD_PATH];
     shards_path(s, 0, first);
     shards_path(s, s->files - 1, last);
     if (s->files == 1)
         printf("%s: ", first);
     else
         printf("%s to %s: ", first, last);
+}
+
+static void print_part(const shards *s) {
+    char many[HUMAN_SIZE];
+    if (!s->tokens) return;
+    print_files(s);
     printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
 }
 
@@ -108,6 +118,35 @@ static void warn_of_newer(const newer_chars *n) {
             "%s) %s newer than the Unicode %s of %s; Hugging Face's tokenizers may split them "
             "in another way (docs/tokenizers.md)\n",
             n->more ? ", ..." : "", n->count == 1 ? "is" : "are", unicode, pcre2);
+}
+
+/* Samples, and what they have of conversations. */
+static void print_windows(const shards *s, const token_files_part *part) {
+    uint64_t samples = s->window ? s->tokens / s->window : 0;
+    if (!samples) return;
+    print_files(s);
+    printf("%" PRIu64 " sample%s of %" PRIu32 " tokens; %" PRIu64 " row%s, %" PRIu64
+           " tokens, %" PRIu64 " supervised, ",
+           samples, samples == 1 ? "" : "s", s->window, part->rows, part->rows == 1 ? "" : "s",
+           part->tokens, part->supervised);
+    c_fprintf(stdout, "efficiency %.3f\n", (double)part->tokens / (double)s->tokens);
+}
+
+static void print_chat_summary(const token_files *f, double seconds) {
+    const corpus_counts *c = &f->counts;
+    char bytes[HUMAN_SIZE], time[HUMAN_SIZE];
+    print_windows(&f->pair.train, &f->train);
+    print_windows(&f->pair.val, &f->val);
+    printf("%" PRIu64 " row%s, %" PRIu64 " turn%s, %s of text; %" PRIu64 " tokens, %" PRIu64
+           " supervised; ",
+           c->documents, c->documents == 1 ? "" : "s", c->turns, c->turns == 1 ? "" : "s",
+           human_bytes(bytes, c->bytes), f->train.tokens + f->val.tokens, c->supervised);
+    c_fprintf(stdout, "%.1f MB/s for %s\n", 1e-6 * (double)c->bytes / seconds,
+              human_duration(time, seconds));
+    print_left_out("bad rows", c->bad);
+    print_left_out("rows longer than --seq-length", c->dropped);
+    if (c->truncated) printf("cut off: %" PRIu64 " rows longer than --seq-length\n", c->truncated);
+    warn_of_newer(&c->newer);
 }
 
 static void print_summary(const token_files *f, double seconds) {
@@ -155,9 +194,9 @@ static trine_status choose_prefix(const settings *s, char prefix[PREFIX]) {
     return TRINE_OK;
 }
 
-/* tokens before and after a document: none of bytes. */
-static corpus_settings encoding(const settings *s, const token_list *before,
-                                const token_list *after) {
+/* tokens before and after a document: none of bytes. chat: of conversations; NULL: texts. */
+static corpus_settings encoding(const settings *s, const chat_settings *chat,
+                                const token_list *before, const token_list *after) {
     return (corpus_settings){.threads = s->threads ? s->threads : usable_processors(),
                              .part = CORPUS_PART,
                              .budget = CORPUS_BUDGET,
@@ -167,7 +206,8 @@ static corpus_settings encoding(const settings *s, const token_list *before,
                              .before_count = before->count,
                              .after = after->ids,
                              .after_count = after->count,
-                             .skip_bad = s->skip_bad};
+                             .skip_bad = s->skip_bad,
+                             .chat = chat};
 }
 
 /* ---- Bytes ---- */
@@ -247,7 +287,7 @@ static trine_status write_split(const settings *s, const inputs *in, const text 
 
 static trine_status convert_listed(const settings *s, const inputs *in, text *t) {
     const token_list none = {0};
-    const corpus_settings c = encoding(s, &none, &none);
+    const corpus_settings c = encoding(s, NULL, &none, &none);
     corpus_counts counts;
     run_watch w = {.in = in, .began = clock_ns()};
     trine_status status = corpus_encode(NULL, in, &c, (corpus_sink){keep_bytes, t},
@@ -273,10 +313,13 @@ static trine_status convert_bytes(const settings *s) {
 
 /* ---- The tokens around documents ---- */
 
-static trine_status choose_end(const settings *s, const tokenizer *t, int32_t *end) {
+/* chat: of conversations, whose turns end with a token in any case; NULL: texts. */
+static trine_status choose_end(const settings *s, const tokenizer *t, const chat_template *chat,
+                               int32_t *end) {
     *end = -1;
     if (s->no_end_token) return TRINE_OK;
     *end = s->end_token ? tokenizer_id(t, s->end_token) : tokenizer_end(t);
+    if (*end < 0 && chat && !s->end_token) *end = chat_end(chat, t);
     CHECK(*end >= 0 || !s->end_token, TRINE_EINVAL, "--end-token: %s has no token \"%s\"",
           tokenizer_path(t), s->end_token);
     CHECK(*end >= 0, TRINE_EINVAL,
@@ -287,10 +330,10 @@ static trine_status choose_end(const settings *s, const tokenizer *t, int32_t *e
 }
 
 /* A template may end documents with the same token. */
-static trine_status tokens_around(const settings *s, const tokenizer *t, token_list *before,
-                                  token_list *after) {
+static trine_status tokens_around(const settings *s, const tokenizer *t, const chat_template *chat,
+                                  token_list *before, token_list *after) {
     int32_t end;
-    TRY(choose_end(s, t, &end));
+    TRY(choose_end(s, t, chat, &end));
     if (!s->no_template) TRY(tokenizer_before(t, before));
     if (!s->no_template) TRY(tokenizer_after(t, after));
     if (end < 0 || (after->count && after->ids[after->count - 1] == end)) return TRINE_OK;
@@ -302,7 +345,8 @@ static trine_status tokens_around(const settings *s, const tokenizer *t, token_l
 /* ---- With a tokenizer ---- */
 
 static trine_status write_corpus(const settings *s, const tokenizer *t, const inputs *in,
-                                 const token_list *before, const token_list *after) {
+                                 const chat_settings *chat, const token_list *before,
+                                 const token_list *after) {
     char prefix[PREFIX];
     TRY(choose_prefix(s, prefix));
     run_watch w = {.in = in, .began = clock_ns()};
@@ -311,22 +355,53 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
         .val_fraction = s->val_fraction,
         .split = s->split,
         .shard_tokens = (uint64_t)s->shard_tokens,
-        .encode = encoding(s, before, after),
+        .encode = encoding(s, chat, before, after),
+        .pack = s->pack,
         .watch = {on_tick, &w},
     };
     token_files made;
     trine_status status = token_files_write(&made, t, in, &files);
     terminal_line_erase();
-    if (status == TRINE_OK) print_summary(&made, seconds_since(w.began));
+    if (status == TRINE_OK)
+        (chat ? print_chat_summary : print_summary)(&made, seconds_since(w.began));
     return status;
+}
+
+/* What no row could be encoded with is found here, so that it is no fault of a row. */
+static trine_status try_template(const chat_settings *c) {
+    static const chat_message messages[] = {
+        {CHAT_SYSTEM, "a"}, {CHAT_USER, "a"}, {CHAT_ASSISTANT, "a"}};
+    encoder *e;
+    token_list ids = {0};
+    TRY(encoder_create(&e, c->tok));
+    trine_status status = chat_encode_turns(c->template, c->tok, e, messages,
+                                            (bool[]){true, true, true}, 3, ENCODE_PLAIN, &ids);
+    encoder_destroy(&e);
+    free(ids.ids);
+    return status;
+}
+
+static trine_status open_chat(const settings *s, const tokenizer *t, chat_settings *c) {
+    *c = (chat_settings){.tok = t,
+                         .T = (uint32_t)s->seq_length,
+                         .train = s->train,
+                         .long_rows = s->long_rows,
+                         .allow_control = s->allow_control};
+    if (!s->chat) return TRINE_OK;
+    TRY(chat_open(&c->template, s->tokenizer));
+    return try_template(c);
 }
 
 static trine_status convert_with(const settings *s, const tokenizer *t) {
     token_list before = {0}, after = {0};
     inputs in;
-    trine_status status = inputs_list(&in, s->files, (size_t)s->file_count, s->json_key != NULL);
-    if (status == TRINE_OK) status = tokens_around(s, t, &before, &after);
-    if (status == TRINE_OK) status = write_corpus(s, t, &in, &before, &after);
+    chat_settings chat;
+    bool lines = s->json_key || s->chat;
+    TRY(open_chat(s, t, &chat));
+    trine_status status = inputs_list(&in, s->files, (size_t)s->file_count, lines);
+    if (status == TRINE_OK) status = tokens_around(s, t, chat.template, &before, &after);
+    if (status == TRINE_OK)
+        status = write_corpus(s, t, &in, s->chat ? &chat : NULL, &before, &after);
     inputs_free(&in);
     free(before.ids);
     free(after.ids);
@@ -343,24 +418,49 @@ static trine_status convert_texts(const settings *s) {
 
 /* ---- The command ---- */
 
+static trine_status check_chat(const settings *s) {
+    const struct {
+        bool given;
+        const char *name;
+    } chats[] = {{s->seq_length, "seq-length"},
+                 {s->train != CHAT_ASSISTANTS, "train-on"},
+                 {s->long_rows != LONG_REFUSE, "long-rows"},
+                 {s->allow_control, "allow-control"},
+                 {s->pack != PACK_FIT, "pack"}};
+    for (size_t i = 0; !s->chat && i < sizeof chats / sizeof *chats; i++)
+        CHECK(!chats[i].given, TRINE_EINVAL, "--%s needs --chat", chats[i].name);
+    if (!s->chat) return TRINE_OK;
+    CHECK(s->seq_length, TRINE_EINVAL,
+          "--chat needs --seq-length, the tokens of a sample, which the training then has, too");
+    CHECK(s->seq_length > 1, TRINE_EINVAL, "--seq-length %d: a sample needs 2 tokens or more",
+          s->seq_length);
+    CHECK(!s->json_key, TRINE_EINVAL,
+          "--json-key \"%s\" and --chat exclude each other: a row is recognised by its keys",
+          s->json_key);
+    CHECK(s->split != SPLIT_BLOCKS, TRINE_EINVAL,
+          "--val-split blocks and --chat exclude each other: validation takes whole rows");
+    return TRINE_OK;
+}
+
 static trine_status check_settings(const settings *s) {
     const struct {
         bool given;
         const char *name;
-    } needs[] = {{s->end_token, "end-token"},
-                 {s->no_end_token, "no-end-token"},
-                 {s->no_template, "no-template"},
-                 {s->split != SPLIT_AUTO, "val-split"},
-                 {s->shard_tokens, "shard-tokens"}};
+    } needs[] = {{s->end_token, "end-token"},       {s->no_end_token, "no-end-token"},
+                 {s->no_template, "no-template"},   {s->split != SPLIT_AUTO, "val-split"},
+                 {s->shard_tokens, "shard-tokens"}, {s->chat, "chat"}};
     CHECK(s->file_count, TRINE_EINVAL, "no FILE given; - reads standard input (see --help)");
     for (size_t i = 0; !s->tokenizer && i < sizeof needs / sizeof *needs; i++)
         CHECK(!needs[i].given, TRINE_EINVAL, "--%s needs --tokenizer", needs[i].name);
     CHECK(!s->end_token || !s->no_end_token, TRINE_EINVAL,
           "--end-token and --no-end-token exclude each other");
-    return TRINE_OK;
+    return check_chat(s);
 }
 
 static const char *const splits[] = {"auto", "documents", "blocks"}; /* token_split */
+static const char *const trains[] = {"assistant", "all", "last"};    /* chat_train */
+static const char *const longs[] = {"refuse", "truncate", "drop"};   /* chat_long */
+static const char *const packs[] = {"fit", "none"};                  /* pack_mode */
 
 static const char *const progresses[] = PROGRESS_WORDS;
 
@@ -397,6 +497,23 @@ static const option rows[] = {
     {OPTION_INT("shard-tokens", settings, shard_tokens, "N", 0, INT32_MAX, 0,
                 "write PREFIX_train_000000.bin ... of N tokens each; 0: so only if more than 2^30 "
                 "tokens need several files")},
+    {OPTION_HEADING("Conversations")},
+    {OPTION_FLAG("chat", settings, chat,
+                 "inputs are JSON lines of conversations (messages, conversations, prompt and "
+                 "completion, or text), written by the chat template of the tokenizer's folder; "
+                 "makes files of samples with masks and document boundaries")},
+    {OPTION_INT("seq-length", settings, seq_length, "T", 0, INT32_MAX, 0,
+                "tokens of a sample, as of the training")},
+    {OPTION_CHOICE("train-on", settings, train, trains, CHAT_ASSISTANTS,
+                   "which turns are supervised, each with the token that ends it: the assistant's, "
+                   "all, or the assistant's last one")},
+    {OPTION_CHOICE("long-rows", settings, long_rows, longs, LONG_REFUSE,
+                   "what becomes of rows of more than T tokens: an error, their first T tokens, or "
+                   "nothing; counted")},
+    {OPTION_FLAG("allow-control", settings, allow_control,
+                 "special tokens that a content names become tokens; otherwise they are text")},
+    {OPTION_CHOICE("pack", settings, pack, packs, PACK_FIT,
+                   "rows to samples: best fit, decreasing; or each row a sample")},
     {OPTION_HEADING("Help")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
@@ -409,7 +526,8 @@ static trine_status run(settings *s, int argc, char **argv) {
             "Convert texts to token files, by a tokenizer or else each byte to a token (uint16, "
             "vocabulary 256). A FILE is a text (a document), or JSON lines (.jsonl, .ndjson: a "
             "document each); any of them may be compressed by gzip or zstd; or a folder of such "
-            "files. They follow one another in the order given; - reads standard input.",
+            "files. They follow one another in the order given; - reads standard input. With "
+            "--chat the inputs are conversations.",
         .summary = "convert texts to token files",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,

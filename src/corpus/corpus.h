@@ -10,12 +10,16 @@
  * decoded, and any place is a cut. A line feed follows the text of a JSON line, as jq -r prints it, and nothing a
  * text file.
  *
+ * Conversations are JSON lines as well (chat_rows.h): a row is a document, rendered by a chat template, and a
+ * supervised token is handed on as ~id, which is negative.
+ *
  * Invariant: the order of documents is that of the inputs; the first fault in this order is the one reported. Memory:
  * `budget` bytes of text, the tokens of these texts (some 1 byte of tokens a byte of text; 4 at most), and an encoder
  * a thread. A document that is a JSON line is in memory as a whole, and alone if it is larger than the budget. */
 #ifndef TRINE_CORPUS_CORPUS_H
 #define TRINE_CORPUS_CORPUS_H
 
+#include "corpus/chat_rows.h"
 #include "corpus/inputs.h"
 #include "tokenizer/tokenizer.h"
 
@@ -33,6 +37,7 @@ typedef struct {
     const int32_t *after;
     size_t before_count, after_count;
     bool skip_bad; /* leave out JSON lines without a text, and inputs that are no text, and count them */
+    const chat_settings *chat; /* of conversations; NULL: texts. Not owned */
 } corpus_settings;
 
 typedef struct {
@@ -42,6 +47,8 @@ typedef struct {
     uint64_t tokens;
     uint64_t replaced; /* invalid sequences that became U+FFFD */
     newer_chars newer; /* characters that PCRE2 does not know yet */
+    uint64_t turns, supervised; /* of conversations: messages, tokens */
+    uint64_t truncated, dropped; /* rows that were too long */
     uint64_t taken;    /* bytes of the inputs read so far, as they are on disk */
 } corpus_counts;
 

@@ -10,6 +10,7 @@ typedef struct {
     job *j;
     encoder *e;
     const corpus_settings *s;
+    chat_row *row; /* of conversations: its memory */
 } work;
 
 /* ---- Results ---- */
@@ -18,11 +19,8 @@ static trine_status begin_document(const work *w) {
     return token_list_add(&w->j->ids, w->s->before, w->s->before_count);
 }
 
-static trine_status end_document(const work *w) {
-    static const int32_t line_feed = '\n';
-    job *j = w->j;
-    if (!w->e && j->kind == JOB_LINES) TRY(token_list_add(&j->ids, &line_feed, 1));
-    TRY(token_list_add(&j->ids, w->s->after, w->s->after_count));
+/* A document ends with the tokens that are there. */
+static trine_status add_end(job *j) {
     if (j->end_count == j->end_capacity) {
         size_t capacity = 2 * j->end_capacity + 16,
                *ends = realloc(j->ends, capacity * sizeof *ends);
@@ -33,6 +31,14 @@ static trine_status end_document(const work *w) {
     j->ends[j->end_count++] = j->ids.count;
     j->counts.documents++;
     return TRINE_OK;
+}
+
+static trine_status end_document(const work *w) {
+    static const int32_t line_feed = '\n';
+    job *j = w->j;
+    if (!w->e && j->kind == JOB_LINES) TRY(token_list_add(&j->ids, &line_feed, 1));
+    TRY(token_list_add(&j->ids, w->s->after, w->s->after_count));
+    return add_end(j);
 }
 
 /* The encoder's errors know no file. line: 0: none. */
@@ -117,6 +123,79 @@ static trine_status encode_long(const work *w) {
     return TRINE_OK;
 }
 
+/* ---- Conversations ---- */
+
+/* The first token of a document has nothing that it could be predicted from. */
+static trine_status encode_text_row(const work *w, size_t first) {
+    token_list *ids = &w->j->ids;
+    unsigned flags = w->s->chat->allow_control ? 0 : ENCODE_PLAIN;
+    TRY(begin_document(w));
+    size_t content = ids->count;
+    TRY(encoder_text(w->e, w->row->text, w->row->bytes, flags, ids));
+    TRY(token_list_add(ids, w->s->after, w->s->after_count));
+    for (size_t i = content > first ? content : first + 1; i < ids->count; i++)
+        ids->ids[i] = ~ids->ids[i];
+    return TRINE_OK;
+}
+
+static trine_status encode_conversation(const work *w, size_t first) {
+    const chat_settings *c = w->s->chat;
+    const chat_row *row = w->row;
+    if (row->text) return encode_text_row(w, first);
+    return chat_encode_turns(c->template, c->tok, w->e, row->messages, row->supervised, row->count,
+                             c->allow_control ? 0 : ENCODE_PLAIN, &w->j->ids);
+}
+
+static uint64_t count_supervised(const token_list *ids, size_t first) {
+    uint64_t count = 0;
+    for (size_t i = first; i < ids->count; i++) count += ids->ids[i] < 0;
+    return count;
+}
+
+/* What is too long is cut off, or the row is left out: *keep false, as where nothing that is supervised remains. */
+static trine_status fit_row(const work *w, size_t first, bool *keep) {
+    const chat_settings *c = w->s->chat;
+    size_t count = w->j->ids.count - first;
+    *keep = true;
+    if (count <= c->T) return TRINE_OK;
+    CHECK(c->long_rows != LONG_REFUSE, TRINE_EINVAL,
+          "the row has %zu tokens, but --seq-length is %" PRIu32
+          "; --long-rows truncate or drop takes the others",
+          count, c->T);
+    w->j->ids.count = first + c->T;
+    *keep = c->long_rows == LONG_TRUNCATE && count_supervised(&w->j->ids, first);
+    if (*keep)
+        w->j->counts.truncated++;
+    else
+        w->j->counts.dropped++;
+    return TRINE_OK;
+}
+
+/* Appends the row's tokens, or leaves it out. */
+static trine_status add_row(const work *w, size_t first) {
+    bool keep;
+    TRY(encode_conversation(w, first));
+    CHECK(count_supervised(&w->j->ids, first), TRINE_EDATA, "no token of the row is supervised");
+    TRY(fit_row(w, first, &keep));
+    if (!keep) return w->j->ids.count = first, TRINE_OK;
+    w->j->counts.bytes += w->row->bytes;
+    w->j->counts.turns += w->row->count;
+    w->j->counts.supervised += count_supervised(&w->j->ids, first);
+    return add_end(w->j);
+}
+
+static trine_status encode_row(const work *w, char *line, size_t bytes, uint64_t number) {
+    size_t first = w->j->ids.count;
+    json_line_place place = {w->j->name, number};
+    trine_status status = chat_row_read(w->row, line, bytes, w->s->chat->train, place);
+    if (status == TRINE_OK) status = in_place(add_row(w, first), w->j->name, number);
+    if (status != TRINE_EDATA || !w->s->skip_bad) return status;
+    status_clear();
+    w->j->ids.count = first;
+    w->j->counts.bad++;
+    return TRINE_OK;
+}
+
 /* ---- JSON lines ---- */
 
 static bool is_blank(const char *line, size_t bytes) {
@@ -129,6 +208,7 @@ static bool is_blank(const char *line, size_t bytes) {
 static trine_status encode_line(const work *w, char *line, size_t bytes, uint64_t number) {
     json_line_value value;
     if (is_blank(line, bytes)) return TRINE_OK;
+    if (w->s->chat) return encode_row(w, line, bytes, number);
     trine_status status =
         json_line_text(line, bytes, w->s->key, line, &value, (json_line_place){w->j->name, number});
     if (status == TRINE_EDATA && w->s->skip_bad) {
@@ -153,13 +233,15 @@ static trine_status encode_lines(const work *w) {
 }
 
 void job_encode(job *j, encoder *e, const corpus_settings *s) {
-    const work w = {j, e, s};
+    chat_row row = {0};
+    const work w = {j, e, s, &row};
     trine_status status = TRINE_OK;
     j->ids.count = j->end_count = 0;
     j->counts = (corpus_counts){0};
     if (j->kind == JOB_TEXTS) status = encode_texts(&w);
     if (j->kind == JOB_LINES) status = encode_lines(&w);
     if (j->kind == JOB_PART) status = encode_long(&w);
+    chat_row_free(&row);
     j->counts.tokens = j->ids.count;
     if (e) encoder_take_newer(e, &j->counts.newer); /* bytes are tokens of any Unicode */
     job_keep(j, status);

@@ -124,6 +124,10 @@ static void add_counts(corpus_counts *to, const corpus_counts *from) {
     to->bytes += from->bytes;
     to->tokens += from->tokens;
     to->replaced += from->replaced;
+    to->turns += from->turns;
+    to->supervised += from->supervised;
+    to->truncated += from->truncated;
+    to->dropped += from->dropped;
     newer_chars_add(&to->newer, &from->newer);
 }
 

@@ -121,7 +121,8 @@ static trine_status next_file(shards *s) {
     if (s->files == 1) TRY(check_unnumbered(s));
     s->files++;
     shards_path(s, s->files - 1, path);
-    TRY(tokens_writer_open_shard(&s->writer, path, s->vocab, s->hash));
+    TRY(s->window ? windows_writer_open_shard(&s->writer, path, s->window, s->vocab, s->hash)
+                  : tokens_writer_open_shard(&s->writer, path, s->vocab, s->hash));
     s->in_file = 0;
     return TRINE_OK;
 }
@@ -156,6 +157,16 @@ trine_status shards_add(shards *s, const int32_t *ids, size_t count) {
         ids += now;
         count -= now;
     }
+    return TRINE_OK;
+}
+
+trine_status shards_add_window(shards *s, const int32_t *ids, const uint8_t *flags) {
+    bool full = s->writer && s->in_file + s->window > s->limit;
+    if (full) TRY(shards_complete(s));
+    if (!s->writer) TRY(next_file(s));
+    TRY(tokens_writer_add_window(s->writer, ids, flags));
+    s->in_file += s->window;
+    s->tokens += s->window;
     return TRINE_OK;
 }
 

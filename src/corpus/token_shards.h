@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "data/tokens.h"
+#include "data/windows.h"
 
 #define SHARD_PATH 4096 /* bytes of a file's name */
 
 typedef struct {
     char stem[SHARD_PATH - 64];
-    uint64_t limit; /* tokens of a file */
+    uint64_t limit; /* tokens of a file; of windows rounded down, but at least one */
+    uint32_t window; /* T of windows; 0: tokens alone */
     bool numbered;  /* even if there is one file */
     uint32_t vocab;
     uint64_t hash; /* the tokenizer's */
@@ -35,6 +37,10 @@ trine_status shards_open(shards *s, const char *prefix, const char *name);
 
 /* Errors: as tokens_writer_open and tokens_writer_add. Not collective. */
 trine_status shards_add(shards *s, const int32_t *ids, size_t count);
+
+/* A window: ids and flags (T each, of window_flag). Errors: as windows_writer_open_shard and
+ * tokens_writer_add_window. Not collective. */
+trine_status shards_add_window(shards *s, const int32_t *ids, const uint8_t *flags);
 
 /* Completes the last file. Not collective. */
 trine_status shards_complete(shards *s);

@@ -68,7 +68,7 @@ trine_status blend_documents(blend *b, int32_t end);
  * begins) of sample g. Errors: TRINE_EDATA for an id outside the vocabulary, and for a damaged window. */
 trine_status blend_load(blend *b, uint64_t g, int32_t *inputs, int32_t *targets, int32_t *starts);
 
-/* The targets of sample g that count: T of files without windows, or else one read of 8 bytes. Errors: TRINE_EDATA for
+/* The targets of sample g that count: T of files without windows, else one read of 8 bytes. Errors: TRINE_EDATA for
  * a damaged window; TRINE_EIO. */
 trine_status blend_supervised(blend *b, uint64_t g, uint32_t *count);
 

@@ -4,7 +4,7 @@
  *
  *   epoch g / N, place g mod N, window rng_permute(rng_key(seed, "data.epoch.<epoch>"), N, place)
  *
- * with N = (tokens - 1) / T. Of files of windows (windows.h) a sample is a window: N = tokens / T, and the targets are
+ * with N = (tokens - 1) / T. Of files of windows (windows.h) a sample is a window: N = tokens / T, and targets are
  * the supervised tokens. Cost: one permutation step and one read a sample; no state. */
 #ifndef TRINE_DATA_SAMPLER_H
 #define TRINE_DATA_SAMPLER_H

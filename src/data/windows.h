@@ -11,8 +11,8 @@
  *           zeros up to a multiple of 8 bytes
  *
  * The first token of a window begins a document. The first token of a document has nothing that it could be predicted
- * from, and is never supervised. The target of a window's last token, the next window's first one, is none. Tokens that
- * fill up a window are documents of one token each, so that attention has no work with them. */
+ * from, and is never supervised. The target of a window's last token, the next window's first one, is none. Tokens
+ * that fill up a window are documents of one token each, so that attention has no work with them. */
 #ifndef TRINE_DATA_WINDOWS_H
 #define TRINE_DATA_WINDOWS_H
 
@@ -54,7 +54,7 @@ typedef struct {
 trine_status window_supervised(window_layout l, const unsigned char *record, window_place place, uint32_t *count);
 
 /* inputs (T); targets (T): the next token, or DATA_NO_TARGET; starts (T, may be NULL): the position at which each
- * token's document begins. Errors: TRINE_EDATA for a damaged record, and for an id that is not below `vocab`. Pure. */
+ * token's document begins. Errors: TRINE_EDATA for a damaged record, and for an id not below `vocab`. Pure. */
 trine_status window_get(window_layout l, const unsigned char *record, uint32_t vocab, window_place place,
                         int32_t *inputs, int32_t *targets, int32_t *starts);
 

@@ -11,7 +11,7 @@
  * Invariant: what people write is encoded with ENCODE_PLAIN, so that no text of theirs becomes a special token; only
  * the row's own pieces do. The text between two special tokens is encoded as a whole, as if the complete text were.
  * Of what the templates can do, tools are left out; Llama 3.2's date is always its default, "26 Jul 2024", so that a
- * prompt does not depend on the day. Pure but for reading files. */
+ * prompt does not depend on the day. Texts are UTF-8. Pure but for reading files. */
 #ifndef TRINE_TOKENIZER_CHAT_H
 #define TRINE_TOKENIZER_CHAT_H
 
@@ -38,8 +38,8 @@ typedef struct {
 } chat_message;
 
 /* The conversation as text, ending with what begins the assistant's answer: what apply_chat_template(...,
- * add_generation_prompt=True) of transformers gives. A system message may only be the first; without one the
- * template's default is written, if it has one. *text is owned by the caller (free). Errors: TRINE_ENOMEM. Pure. */
+ * add_generation_prompt=True) of transformers gives. Without a system message at the start the template's default is
+ * written, if it has one. *text is owned by the caller (free). Errors: TRINE_ENOMEM. Pure. */
 trine_status chat_text(const chat_template *t, const chat_message *messages, size_t count,
                        char **text);
 
@@ -47,6 +47,16 @@ trine_status chat_text(const chat_template *t, const chat_message *messages, siz
  * encoder_text. Not collective. */
 trine_status chat_encode(const chat_template *t, const tokenizer *tok, encoder *e,
                          const chat_message *messages, size_t count, token_list *out);
+
+/* The same for training: a whole conversation, with nothing behind its last turn (add_generation_prompt=False). Of a
+ * turn with supervised[i] (count; may be NULL: none) the tokens that begin in its content, and the one that ends it,
+ * are supervised: an id is appended as ~id. What the template writes around a content is not, such as the empty
+ * <think> that Qwen3's adds; thoughts in the content itself are. flags: ENCODE_PLAIN, or 0: special tokens in a
+ * content are tokens. Errors: those of chat_encode; TRINE_EUNSUPPORTED for a tokenizer whose tokens do not stand for
+ * bytes of the text. Not collective. */
+trine_status chat_encode_turns(const chat_template *t, const tokenizer *tok, encoder *e,
+                               const chat_message *messages, const bool *supervised, size_t count,
+                               unsigned flags, token_list *out);
 
 /* The token that ends an answer; -1 if the tokenizer does not have it. Pure. */
 int32_t chat_end(const chat_template *t, const tokenizer *tok);
