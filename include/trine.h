@@ -189,6 +189,10 @@ typedef struct {
     bool decay_all;   /* decay biases, norms and positions too */
 } trine_optimizer;
 
+/* Whether something begins anew in each document of the samples. AUTO: if the token files say where documents begin
+ * (docs/formats.md, windows). */
+typedef enum { TRINE_RESET_AUTO, TRINE_RESET_YES, TRINE_RESET_NO } trine_reset;
+
 typedef struct {
     const char *data_path;     /* token file, glob, or a blend by weight: "0.7 a_*.bin 0.3 b.bin", with a backslash
                                   before blanks and backslashes in a path */
@@ -199,6 +203,10 @@ typedef struct {
                                   NULL: that of the folder that is loaded, if it has one */
     bool in_order;             /* samples in the order of the files, in every epoch: sample i is tokens i T to
                                   (i + 1) T */
+    trine_reset reset_attention_mask; /* attention: a token attends to its document's tokens only */
+    trine_reset reset_position_ids;   /* positions: a document's first token has position 0 */
+    int end_token; /* for files that do not say where documents begin: the id that ends one; the next token begins
+                      another. -1: the tokenizer's. Read only with a reset that is YES */
 } trine_data;
 
 /* The first and the last step of --trace-steps, counted from 1; {0, 0}: 10 to 12. */
@@ -245,13 +253,14 @@ typedef struct trine_trainer trine_trainer;
 /* Metrics of a step; the same on every rank except `seconds`. */
 typedef struct {
     int64_t step;      /* counts from 1 */
-    double loss;       /* nats a token, mean over the global batch */
+    double loss;       /* nats a token, mean over the supervised tokens of the global batch; NaN without any */
     double grad_norm;  /* global, before clipping */
     double lr;
     double seconds;      /* on this rank's clock */
     uint64_t tokens;     /* in this step, over all ranks */
+    uint64_t supervised; /* of them those whose next token has a loss: all, but in files with a mask */
     uint64_t peak_bytes; /* the largest rank's planned memory; on GPUs that of its GPU */
-    bool skipped;        /* the norm was not finite: no parameter was updated */
+    bool skipped;        /* the norm was not finite, or no token was supervised: no parameter was updated */
     int64_t skips;       /* steps skipped so far */
     double loss_scale;   /* of this step; 1 except in fp16 */
     double joules;       /* of all nodes' processors in this step; 0: not all of them tell it */
@@ -346,8 +355,9 @@ void trine_trainer_destroy(trine_trainer **trainer);
  * names the step, the last finite norm, and the tensor, unit and rank that overflowed first.
  * Collective over: world. */
 trine_status trine_trainer_step(trine_trainer *trainer, trine_metrics *metrics);
-/* Mean loss over eval_iters global batches of the validation file, the same ones in every call.
- * Errors: TRINE_EINVAL without val_data_path; those of a step. Collective over: world. */
+/* Mean loss over the supervised tokens of eval_iters global batches of the validation file, the same ones in every
+ * call. Errors: TRINE_EINVAL without val_data_path; TRINE_EDATA if none of the tokens is supervised; those of a step.
+ * Collective over: world. */
 trine_status trine_trainer_eval(trine_trainer *trainer, double *loss);
 /* Profiles the steps from now on, except the first `skip`, in which caches and the math library
  * warm up: time by instruction, operator, message and collective. The results of a step are bitwise
@@ -435,8 +445,9 @@ trine_status trine_log_has_val(const trine_log *log, bool *has);
  * space again. The same holds for events. Errors, on world rank 0: TRINE_EIO with the number of missing
  * lines or events. Not collective. */
 trine_status trine_log_check(const trine_log *log);
-/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "seconds", "tokens_per_second", "peak_bytes",
- * "resident_bytes" (of this process, the most so far), "loss_scale", "skips" (so far)}, after trine_trainer_plan also
+/* {"step", "loss", "grad_norm", "lr", "tokens" (so far), "supervised" (of the step), "seconds", "tokens_per_second",
+ * "peak_bytes", "resident_bytes" (of this process, the most so far), "loss_scale", "skips" (so far)}, after
+ * trine_trainer_plan also
  * "planned_seconds", where joules are known "joules_per_token" and "watts", after a save "checkpoint" (its step);
  * numbers with 17 significant digits, null for numbers that are not finite. On `out` every `interval` steps and for
  * skipped ones. Errors: TRINE_ENOMEM. */
@@ -446,9 +457,9 @@ trine_status trine_log_val(trine_log *log, int64_t step, double loss);
 
 /* The next five functions describe a job of `ranks` ranks (0: as many as the layout needs, with dp 0
  * taken as 1) without starting it. They need no data except the token file's vocabulary, if config
- * leaves it open. Errors: TRINE_EINVAL as in trine_config_check, or without a vocabulary; TRINE_EIO
- * and TRINE_EDATA from the token file; TRINE_EIO if writing to `out` fails; TRINE_ENOMEM;
- * TRINE_EPROGRAM. Not collective. */
+ * leaves it open, and look at the file, if it is there, for what a TRINE_RESET_AUTO means. Errors: TRINE_EINVAL as in
+ * trine_config_check, or without a vocabulary; TRINE_EIO and TRINE_EDATA from the token file; TRINE_EIO if writing to
+ * `out` fails; TRINE_ENOMEM; TRINE_EPROGRAM. Not collective. */
 
 /* Prints memory by kind, bubble and traffic of every stage, for one rank. */
 trine_status trine_dry_run(const trine_config *config, int ranks, FILE *out);

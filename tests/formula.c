@@ -167,6 +167,17 @@ size_t formula_params(const formula_rank *r) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+static bool reads_ids(const sizes *s) {
+    return s->first || s->last;
+}
+
+/* Attention is in blocks, positions are in the embedding. */
+static bool reads_starts(const formula_rank *r, const sizes *s) {
+    const trine_data *d = &r->config->data;
+    return (d->reset_attention_mask == TRINE_RESET_YES && blocks(r)) ||
+           (d->reset_position_ids == TRINE_RESET_YES && s->first);
+}
+
 static void regions(formula_bytes *f, mem_kind kind, size_t count, size_t bytes) {
     f->bytes[kind] += count * bytes;
     f->bytes[MEM_PADDING] += count * (up(bytes, 256) - bytes);
@@ -286,10 +297,16 @@ static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t
         norms(f, MEM_ACTIVATIONS, s, 2 * b);
         gelus(f, MEM_ACTIVATIONS, s, b);
     }
-    regions(f, MEM_ACTIVATIONS, n * outputs, stream);  /* between units */
-    regions(f, MEM_MESSAGES, n * leaving(r), stream);  /* to the next stage */
-    regions(f, MEM_MESSAGES, n * receives(r), stream); /* from the stage before */
-    regions(f, MEM_DATA, 2 * n * (s->first || s->last), 4 * s->N);
+    regions(f, MEM_ACTIVATIONS, n * outputs, stream);     /* between units */
+    regions(f, MEM_MESSAGES, n * leaving(r), stream);     /* to the next stage */
+    regions(f, MEM_MESSAGES, n * receives(r), stream);    /* from the stage before */
+    regions(f, MEM_DATA, 2 * n * reads_ids(s), 4 * s->N); /* tokens and targets */
+    regions(f, MEM_DATA, n * reads_starts(r, s), 4 * s->N);
+}
+
+/* Tokens and targets of a sample, of which the stage reads where documents start. */
+static size_t unread(const formula_rank *r, const sizes *s) {
+    return reads_starts(r, s) && !reads_ids(s) ? 8 * s->T : 0;
 }
 
 /* The keep buffers of split backward passes: the gradients after its four products, without a full
@@ -412,6 +429,7 @@ formula_bytes formula_memory(const formula_rank *r) {
     tie(&f, &s);
     slot(&f, r, &s, slots(r, &s));
     keeps(&f, r, &s);
+    if (!r->far) regions(&f, MEM_DATA, 1, unread(r, &s));
     regions(&f, MEM_MESSAGES, streams(r, &s), s.x * s.R * s.C);
     workspace(&f, r, &s);
     return f;
@@ -498,10 +516,11 @@ size_t formula_exchanged(const formula_rank *r) {
 
 size_t formula_host(const formula_rank *r) {
     sizes s = sizes_of(r);
-    size_t batches = s.first || s.last ? 2 * s.M * aligned(4 * s.N) : 0;
+    size_t ids = reads_ids(&s), starts = reads_starts(r, &s);
+    size_t batches = s.M * (2 * ids + starts) * aligned(4 * s.N);
     if (!r->far) return 0;
-    return batches + aligned(8 * (s.L + 2)) + aligned(8 * norm_numbers(&s)) +
-           aligned(8 * sums(r, &s)) + (1 << 20);
+    return batches + aligned(unread(r, &s)) + aligned(8 * (s.L + 2)) +
+           aligned(8 * norm_numbers(&s)) + aligned(8 * sums(r, &s)) + (1 << 20);
 }
 
 /* ---- Traffic --------------------------------------------------------------------------------- */

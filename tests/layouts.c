@@ -219,6 +219,14 @@ static void set_type(trine_config *c, const layout_run *r) {
     c->parallel.ordered_reductions = !r->exact; /* --exact orders them itself */
 }
 
+static void set_documents(trine_config *c, int documents) {
+    if (!documents) return;
+    c->data.data_path = training_windows(c->model.seq_length);
+    if (c->data.val_data_path) c->data.val_data_path = c->data.data_path;
+    if (documents == DOCUMENTS_POSITIONS) c->data.reset_attention_mask = TRINE_RESET_NO;
+    if (documents == DOCUMENTS_ATTENTION) c->data.reset_position_ids = TRINE_RESET_NO;
+}
+
 static trine_model model_of(const layout_run *r) {
     bool cuda =
         r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
@@ -268,6 +276,7 @@ static trine_config config_of(const layout_run *r) {
     if (r->eval) c.data.val_data_path = training_tokens();
     c.eval_iters = 1;
     set_type(&c, r);
+    set_documents(&c, r->documents);
     return c;
 }
 
@@ -290,14 +299,14 @@ static const char *describe(const layout_run *r) {
     snprintf(text, sizeof text,
              "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
              "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, "
-             "nccl %d, D %d, T %d",
+             "nccl %d, documents %d, D %d, T %d",
              families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
              schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
              r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
              r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
              r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
              r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch],
-             r->nccl, r->lanes, r->parts);
+             r->nccl, r->documents, r->lanes, r->parts);
     return text;
 }
 

@@ -41,6 +41,7 @@ typedef enum {
 /* Of pp_split: chunks of the embedding and of the head alone, or one layer in each chunk but one. */
 enum { SPLIT_BY_COST, SPLIT_ENDS_ALONE, SPLIT_HEAVY_LAST, SPLIT_HEAVY_FIRST, SPLITS };
 enum { WATCH_NOTHING, WATCH_SERIAL, WATCH_AUDIT, WATCH_BOTH, WATCH_PROFILE, WATCHES };
+enum { DOCUMENTS_NOT, DOCUMENTS_RESET, DOCUMENTS_POSITIONS, DOCUMENTS_ATTENTION, DOCUMENTS };
 enum { KEEP_RECOMPUTED = TRINE_RECOMPUTES, RECOMPUTE_CHOICES };
 
 /* EXACT_OFF: the same run without --exact; it must not equal one rank's. */
@@ -59,6 +60,7 @@ typedef struct {
     int buffers;               /* gather and reduce buffers */
     int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 4: 3, in order; 0: no NCCL */
     int eval;                  /* a validation after the first and the last step */
+    int documents;             /* of files with masks, attention and positions begin anew in each, or one of them */
     int exact, lanes, parts;   /* of EXACT_ON and EXACT_OFF: D and T; fp16 then overflows in the first step */
 } layout_run;
 

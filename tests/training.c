@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/windows.h"
 #include "pp/order.h"
 
 trine_config training_config(void) {
@@ -90,6 +91,51 @@ const char *training_tokens(void) {
     close(file);
     atexit(remove_tokens);
     return token_path;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+enum { WINDOWS = 200, MOST_WINDOW = 64 };
+
+static char windows_paths[MOST_WINDOW + 1][32];
+
+static void remove_windows(void) {
+    for (int T = 0; T <= MOST_WINDOW; T++)
+        if (windows_paths[T][0]) unlink(windows_paths[T]);
+}
+
+/* A document has 1 to T tokens. The last token of a window that has no target yet gets one. */
+static void make_window(int T, uint32_t number, int32_t *ids, uint8_t *flags) {
+    int supervised = 0;
+    for (int t = 0, left = 0; t < T; t++, left--) {
+        uint32_t i = number * (uint32_t)T + (uint32_t)t, h = i * 2246822519u;
+        h ^= h >> 13;
+        bool begins = left <= 0 && (t + 1 < T || supervised);
+        if (begins) left = 1 + (int)(h % (uint32_t)T);
+        bool counts = t && !begins && (h / 64 % 3 || (t + 1 == T && !supervised));
+        ids[t] = token(i);
+        flags[t] = (uint8_t)((begins ? WINDOW_BEGINS : 0) | (counts ? WINDOW_SUPERVISED : 0));
+        supervised += counts;
+    }
+}
+
+const char *training_windows(int T) {
+    char *path = windows_paths[T];
+    int32_t ids[MOST_WINDOW];
+    uint8_t flags[MOST_WINDOW];
+    tokens_writer *w;
+    if (path[0]) return path;
+    assert_in_range(T, 2, MOST_WINDOW);
+    snprintf(path, sizeof windows_paths[T], "/tmp/trine-windows-XXXXXX");
+    close(mkstemp(path));
+    OK(windows_writer_open_shard(&w, path, (uint32_t)T, TRAINING_VOCAB, 0));
+    for (uint32_t n = 0; n < WINDOWS; n++) {
+        make_window(T, n, ids, flags);
+        OK(tokens_writer_add_window(w, ids, flags));
+    }
+    OK(tokens_writer_close(&w));
+    atexit(remove_windows);
+    return path;
 }
 
 bool training_folder(char path[TRAINING_FOLDER]) {

@@ -35,6 +35,11 @@ bool training_has_bf16(void);
 /* The path of this process's own token file, which is removed when the process exits. */
 const char *training_tokens(void);
 
+/* The path of this process's own file of 200 windows of T tokens (data/windows.h), which is removed when the process
+ * exits: documents of 1 to T tokens, of whose targets about two in three are supervised, at least one of each window.
+ * The contents depend on T alone. */
+const char *training_windows(int T);
+
 /* Makes a folder in memory, where fsync costs nothing, and tells all ranks its path; false: it cannot. The caller
  * removes it. Collective over: world. */
 #define TRAINING_FOLDER 40

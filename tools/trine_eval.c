@@ -6,6 +6,7 @@
  *
  * World rank 0 reads and encodes texts and questions, and tells the others the ids; token files are read by every
  * rank. The results are on standard output; everything else goes to standard error. */
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/ending.h"
+#include "base/grow.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/options.h"
@@ -47,8 +49,10 @@ static const option rows[] = {
     {JOINT, OPTION_LIST("text", settings, text, "FILE",
                         "perplexity and bits per byte of texts; may be given several times, and "
                         "arguments after PATH are further texts")},
-    {JOINT, OPTION_STRING("data", settings, data, "FILE", NULL,
-                          "perplexity of a token file, or of several (a glob)")},
+    {JOINT,
+     OPTION_STRING("data", settings, data, "FILE", NULL,
+                   "perplexity of a token file, or of several (a glob); of files of windows that "
+                   "of their supervised tokens, each document by itself")},
     {JOINT, OPTION_STRING("choices", settings, choices, "FILE", NULL,
                           "accuracy on questions with several endings, a JSON object a line: "
                           "HellaSwag's form")},
@@ -150,10 +154,27 @@ static trine_status check_maker(const settings *s, const tokens *data, const cha
     return TRINE_OK;
 }
 
+/* Windows of T tokens that the file has cut itself, 0: it has not, of which `count` tokens are evaluated. */
+static trine_status check_marked(const settings *s, uint32_t T, uint64_t count, int length) {
+    if (!T) return TRINE_OK;
+    CHECK(!s->stride, TRINE_EINVAL, "--stride %d: %s has windows of its own, of %" PRIu32 " tokens",
+          s->stride, s->data, T);
+    CHECK(!s->config.seq_length || (uint32_t)s->config.seq_length == T, TRINE_EINVAL,
+          "--seq-length %d: the windows of %s have %" PRIu32 " tokens", s->config.seq_length,
+          s->data, T);
+    CHECK(T <= (uint32_t)length, TRINE_EINVAL,
+          "%s has windows of %" PRIu32 " tokens, more than the %d of a sequence (--seq-length)",
+          s->data, T, length);
+    CHECK(count >= T, TRINE_EINVAL, "--max-tokens %" PRIu64 ": a window of %s has %" PRIu32,
+          s->max_tokens, s->data, T);
+    return TRINE_OK;
+}
+
 /* Token files, on every rank. */
-static trine_status open_data(eval_inputs *m, tokens **data, const settings *s, const char *folder,
-                              int vocab) {
-    int own;
+static trine_status open_data(eval_inputs *m, tokens **data, const settings *s,
+                              const trine_generator *g) {
+    int own, vocab = trine_generator_model(g)->vocab_size, length = trine_generator_seq_length(g);
+    const char *folder = trine_generator_path(g);
     TRY(tokens_open(data, s->data));
     TRY(tokens_vocab(*data, &own));
     CHECK(own <= vocab, TRINE_EDATA,
@@ -162,6 +183,7 @@ static trine_status open_data(eval_inputs *m, tokens **data, const settings *s, 
     TRY(check_maker(s, *data, folder, vocab));
     uint64_t count = tokens_count(*data);
     if (s->max_tokens && count > s->max_tokens) count = s->max_tokens;
+    TRY(check_marked(s, tokens_window(*data), count, length));
     return eval_inputs_add(m, (eval_part){.count = count});
 }
 
@@ -180,8 +202,7 @@ static trine_status read_files(eval_inputs *m, const settings *s, const trine_ge
 static trine_status load(eval_inputs *m, tokens **data, const settings *s, trine_generator *g) {
     trine_status status = TRINE_OK;
     if (s->data)
-        status =
-            open_data(m, data, s, trine_generator_path(g), trine_generator_model(g)->vocab_size);
+        status = open_data(m, data, s, g);
     else if (trine_world_rank(g->world) == 0)
         status = read_files(m, s, g);
     TRY(trine_world_agree(g->world, status_user(status)));
@@ -190,27 +211,39 @@ static trine_status load(eval_inputs *m, tokens **data, const settings *s, trine
 
 /* ---- The evaluation ---- */
 
-/* The job: windows over texts, or the parts themselves. */
+/* The job: windows over texts, documents of marked windows (data/windows.h), or the parts themselves. */
 typedef struct {
     const eval_inputs *m;
     const tokens *data;       /* NULL: the ids of `m` */
+    uint32_t marked;          /* tokens_window(data) */
     evaluate_window *windows; /* owned; NULL: parts */
     size_t count;
-    int32_t *ids; /* owned: a window of a token file */
+    int room;        /* for documents */
+    uint64_t scored; /* tokens of documents */
+    int32_t *ids;    /* owned: a window of a token file; marked: also targets and starts */
     uint32_t vocab;
     const char *what; /* "windows" */
     uint64_t began;   /* when the first of them ended */
 } work;
 
+/* A document of a marked window, up to the last token that is scored. */
+static trine_status get_document(const work *w, const evaluate_window *x, evaluate_sequence *s) {
+    size_t T = w->marked, at = (size_t)(x->begin % T);
+    TRY(tokens_read_window(w->data, x->begin / T, w->ids, w->ids + T, NULL, w->vocab));
+    *s = (evaluate_sequence){w->ids + at, x->count, x->first, w->ids + T + at};
+    return TRINE_OK;
+}
+
 static trine_status get_sequence(void *from, size_t i, evaluate_sequence *s) {
     work *w = from;
     if (!w->windows) {
         const eval_part *p = &w->m->parts[i];
-        *s = (evaluate_sequence){w->m->ids.ids + p->begin, (int)p->count, (int)p->first};
+        *s = (evaluate_sequence){w->m->ids.ids + p->begin, (int)p->count, (int)p->first, NULL};
         return TRINE_OK;
     }
     const evaluate_window *x = &w->windows[i];
-    *s = (evaluate_sequence){w->data ? w->ids : w->m->ids.ids + x->begin, x->count, x->first};
+    if (w->marked) return get_document(w, x, s);
+    *s = (evaluate_sequence){w->data ? w->ids : w->m->ids.ids + x->begin, x->count, x->first, NULL};
     if (!w->data) return TRINE_OK;
     return tokens_read(w->data, x->begin, (size_t)x->count, w->ids, w->vocab);
 }
@@ -243,6 +276,39 @@ static trine_status make_windows(work *w, evaluate_cut cut) {
         for (uint64_t i = 0; i < own; i++) {
             w->windows[at] = evaluate_window_at(cut, count, i);
             w->windows[at++].begin += w->m->parts[p].begin;
+        }
+    }
+    return TRINE_OK;
+}
+
+/* Adds the document of tokens [at, end) of window `begin` / T, unless nothing of it is scored. */
+static trine_status add_document(work *w, uint64_t begin, size_t at, size_t end) {
+    const int32_t *targets = w->ids + w->marked;
+    size_t first = at, last = end;
+    while (first < end && targets[first] < 0) first++;
+    if (first == end) return TRINE_OK;
+    while (targets[last - 1] < 0) last--;
+    for (size_t t = first; t < last; t++) w->scored += targets[t] >= 0;
+    evaluate_window *grown = grow(w->windows, (int)w->count, &w->room, sizeof *w->windows);
+    CHECK(grown, TRINE_ENOMEM, "no memory for %zu documents", w->count);
+    w->windows = grown;
+    w->windows[w->count++] =
+        (evaluate_window){begin + at, (int)(last - at) + 1, (int)(first - at) + 1};
+    return TRINE_OK;
+}
+
+/* Each document by itself: none is in two windows. */
+static trine_status list_documents(work *w) {
+    size_t T = w->marked;
+    uint64_t windows = w->m->parts->count / T;
+    w->ids = malloc(3 * T * sizeof *w->ids);
+    CHECK(w->ids, TRINE_ENOMEM, "no memory for a window of %zu tokens", T);
+    const int32_t *starts = w->ids + 2 * T;
+    for (uint64_t i = 0; i < windows; i++) {
+        TRY(tokens_read_window(w->data, i, w->ids, w->ids + T, w->ids + 2 * T, w->vocab));
+        for (size_t at = 0, end; at < T; at = end) {
+            for (end = at + 1; end < T && (size_t)starts[end] == at;) end++;
+            TRY(add_document(w, i * T, at, end));
         }
     }
     return TRINE_OK;
@@ -286,7 +352,10 @@ typedef struct {
 static totals add_up(const work *w, const double *nats) {
     totals t = {.nats = 0};
     for (size_t p = 0; p < w->m->part_count; p++) t.tokens += w->m->parts[p].count;
-    for (size_t i = 0; i < w->count; i++) {
+    if (w->marked) t.tokens -= t.tokens % w->marked;
+    for (size_t i = 0; w->marked && i < w->count; i++) t.nats += nats[i];
+    t.scored = w->scored;
+    for (size_t i = 0; !w->marked && i < w->count; i++) {
         const evaluate_window *x = &w->windows[i];
         if (x->first >= x->count) continue;
         t.nats += nats[i];
@@ -298,28 +367,44 @@ static totals add_up(const work *w, const double *nats) {
     return t;
 }
 
+/* How the tokens were cut. */
+static void print_cut(const work *w, evaluate_cut cut, totals t) {
+    printf("tokens         %" PRIu64 ", of which %" PRIu64 " scored in %zu ", t.tokens, t.scored,
+           w->count);
+    if (w->marked)
+        printf("documents of %" PRIu64 " windows of %" PRIu32 "\n", t.tokens / w->marked,
+               w->marked);
+    else
+        printf("windows of %d, stride %d\n", cut.length, cut.stride);
+}
+
+static bool add_cut(cJSON *o, const work *w, evaluate_cut cut, totals t) {
+    if (w->marked)
+        return json_add_number(o, "windows", (double)(t.tokens / w->marked)) &&
+               json_add_number(o, "documents", (double)w->count) &&
+               json_add_number(o, "seq_length", w->marked);
+    return json_add_number(o, "windows", (double)w->count) &&
+           json_add_number(o, "seq_length", cut.length) && json_add_number(o, "stride", cut.stride);
+}
+
 static trine_status print_text(const settings *s, const work *w, evaluate_cut cut, totals t) {
     double mean = t.nats / (double)t.scored, bits = t.nats / log(2) / (double)t.bytes;
     CHECK(t.scored, TRINE_EDATA, "%s: %llu tokens, of which none follows another", s->path,
           (unsigned long long)t.tokens);
     if (!s->json) {
-        printf("tokens         %llu, of which %llu scored in %zu windows of %d, stride %d\n",
-               (unsigned long long)t.tokens, (unsigned long long)t.scored, w->count, cut.length,
-               cut.stride);
+        print_cut(w, cut, t);
         printf("nats a token   %.6f\nperplexity     %.6g\n", mean, exp(mean));
         if (t.bytes)
             printf("bits a byte    %.6f, of %llu bytes\n", bits, (unsigned long long)t.bytes);
         return TRINE_OK;
     }
     cJSON *o = cJSON_CreateObject();
-    bool complete =
-        json_add_text(o, "task", s->data ? "data" : "text") &&
-        json_add_number(o, "tokens", (double)t.tokens) &&
-        json_add_number(o, "scored_tokens", (double)t.scored) &&
-        json_add_number(o, "windows", (double)w->count) &&
-        json_add_number(o, "seq_length", cut.length) && json_add_number(o, "stride", cut.stride) &&
-        json_add_number(o, "nats", t.nats) && json_add_number(o, "nats_per_token", mean) &&
-        json_add_number(o, "perplexity", exp(mean));
+    bool complete = json_add_text(o, "task", s->data ? "data" : "text") &&
+                    json_add_number(o, "tokens", (double)t.tokens) &&
+                    json_add_number(o, "scored_tokens", (double)t.scored) &&
+                    add_cut(o, w, cut, t) && json_add_number(o, "nats", t.nats) &&
+                    json_add_number(o, "nats_per_token", mean) &&
+                    json_add_number(o, "perplexity", exp(mean));
     if (t.bytes)
         complete = complete && json_add_number(o, "bytes", (double)t.bytes) &&
                    json_add_number(o, "bits_per_byte", bits);
@@ -378,12 +463,14 @@ static trine_status evaluate_inputs(const settings *s, trine_generator *g, const
     evaluate_cut cut = {length, s->stride ? s->stride : length};
     work w = {.m = m,
               .data = data,
-              .vocab = (uint32_t)trine_generator_model(g)->vocab_size,
-              .what = s->choices ? "endings" : "windows"};
+              .marked = data ? tokens_window(data) : 0,
+              .vocab = (uint32_t)trine_generator_model(g)->vocab_size};
     double *nats = NULL;
+    w.what = s->choices ? "endings" : w.marked ? "documents" : "windows";
     trine_status status = check_stride(s, cut);
     w.count = s->choices ? m->part_count : 0;
-    if (status == TRINE_OK && !s->choices) status = make_windows(&w, cut);
+    if (status == TRINE_OK && !s->choices)
+        status = w.marked ? list_documents(&w) : make_windows(&w, cut);
     status = trine_world_agree(g->world, status_user(status));
     if (status == TRINE_OK) {
         evaluate(g, &w, s->choices, &nats);

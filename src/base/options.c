@@ -238,6 +238,11 @@ static bool read_word(cursor *c, const option *row, const char *value) {
     return true;
 }
 
+/* A choice that may stand without a value has none here. */
+static bool stands_bare(const cursor *c, const option *row) {
+    return row->bare && (c->next == c->end || options_word(row, *c->next) < 0);
+}
+
 /* Whether the next argument is one more word of a blend. */
 static bool word_follows(const cursor *c) {
     return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
@@ -349,6 +354,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
         set_flag(c, row, argument, value);
         return;
     }
+    if (!value && stands_bare(c, row)) value = row->bare;
     if (!value && !value_follows(c)) {
         mistake(c->m, "%s requires a value: %s", argument, want);
         return;

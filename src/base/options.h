@@ -13,7 +13,8 @@
  *
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
  * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
- * letter is written -x.
+ * letter is written -x. A choice with a `bare` word takes the next argument as its value only if that is one of its
+ * words.
  * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
  * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man
@@ -86,10 +87,11 @@ typedef struct {
                                  of a flag: what may follow it; of a string: what is not a path. NULL: none */
     int word_count;
     bool file;                /* of a choice: also the name of a file, which must contain a dot or a slash */
+    const char *bare;         /* of a choice: the word that the option means without a value; NULL: it needs one */
     const option_type *type;
     option_role role;
     int saved;                /* number in checkpoints' settings, 1, 2, ...; 0: not saved */
-    bool absent;              /* not saved with its default: 0, or the first of the words */
+    bool absent;              /* not saved with its default */
     const char *help;         /* of a heading: its text; NULL: not an option of the command line */
 } option;
 

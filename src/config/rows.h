@@ -19,6 +19,7 @@ static const char *const explanations[] = {"layers"};
 static const char *const newest[] = {"auto"};
 static const char *const plans[] = {"auto"};
 static const char *const progresses[] = PROGRESS_WORDS;
+static const char *const resets[] = {[TRINE_RESET_AUTO] = "auto", [TRINE_RESET_YES] = "yes", [TRINE_RESET_NO] = "no"};
 
 static const option_type family_type = {read_family, print_family};
 static const option_type steps_type = {read_steps, print_steps};
@@ -243,6 +244,15 @@ static const option rows[] = {
     {GIVEN, .alias = "tokenizer-model", OPTION_STRING("tokenizer", trine_config, data.tokenizer, "PATH", NULL,
          "tokenizer.json or its folder: must fit the vocabulary and the token files, and is saved in checkpoints; "
          "otherwise that of --load, if it has one")},
+    {NUMBERS_IF(73), .bare = "yes", .metavar = "[no]", OPTION_CHOICE("reset-attention-mask", trine_config,
+         data.reset_attention_mask, resets, TRINE_RESET_AUTO,
+         "a token attends to tokens of its own document only; auto: if the token files say where documents begin")},
+    {NUMBERS_IF(74), .bare = "yes", .metavar = "[no]", OPTION_CHOICE("reset-position-ids", trine_config,
+         data.reset_position_ids, resets, TRINE_RESET_AUTO,
+         "positions begin at 0 in each document; auto: as above")},
+    {NUMBERS_IF(75), OPTION_INT("end-token-id", trine_config, data.end_token, "N", -1, INT_MAX, -1,
+         "the id that ends a document, for --reset-... with files that do not say where documents begin; -1: the "
+         "tokenizer's")},
     {OF_RUN, OWN, OPTION_INT("log-interval", trine_run, log_interval, "N", 0, INT_MAX, 1, "steps between log lines")},
     {OF_RUN, JOINT, OPTION_INT("eval-interval", trine_run, eval_interval, "N", 0, INT_MAX, 0,
          "steps between validations; 0: only before the first and after the last step")},

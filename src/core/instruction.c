@@ -150,7 +150,7 @@ static const char *resource_text(resource what) {
 
 static const char *when_text(operand_when when) {
     switch (when) {
-    case TAKES_BATCH: return " if the unit reads tokens or targets";
+    case TAKES_BATCH: return " if the unit reads tokens, targets or starts of documents";
     case RECEIVES: return " if the unit's input arrives in a message";
     case CLOSES: return " if it is the last of a chunk, except of the model's last chunk";
     case OPENS: return " if it is the first of a chunk, of several on the stage";

@@ -26,7 +26,7 @@ typedef enum { QUEUE_NOTHING, QUEUE_MESSAGE, QUEUE_COLLECTIVE } queue_use;
 typedef enum { ANY_PROGRAM, TRAINING } program_kind;
 
 #define RESOURCE_LIST(X)                                                                           \
-    X(RES_BATCH, "batch")   /* tokens and targets of a slot */                                     \
+    X(RES_BATCH, "batch")   /* tokens, targets and documents' starts of a slot */                  \
     X(RES_INPUT, "input")   /* input activations of a slot */                                      \
     X(RES_ACTS, "acts")     /* activations that a slot keeps between forward and backward */                   \
     X(RES_OUTPUT, "output") /* output activations of a slot */                                     \
@@ -47,7 +47,7 @@ typedef enum {
 /* The condition under which an operand applies. */
 typedef enum {
     ALWAYS,
-    TAKES_BATCH, /* the unit reads tokens or targets */
+    TAKES_BATCH, /* the unit reads tokens, targets or documents' starts */
     RECEIVES, /* its input arrives in a message: the first unit of a chunk that receives */
     CLOSES,   /* its output is the input of the next chunk: the last unit of a chunk */
     OPENS,    /* the first unit of a chunk, on a stage of several, which share the memory of a slot: this chunk
@@ -109,7 +109,7 @@ typedef struct {
  * rest, or its reduce buffer, waits for it by its operands. Its peers run the same program, so the wait ends. */
 #define INSTR_LIST(X)                                                                              \
     X(LOAD, "m [c] s", ANY_PROGRAM, LOCAL, (WRITE(BATCH, 's')),                                    \
-      "reads the tokens and targets of micro-batch m into slot s")                                 \
+      "reads micro-batch m into slot s: tokens, targets, starts of documents, what the stage uses") \
     X(FORWARD, "u m s [i] [b]", ANY_PROGRAM, OVER(TP),                                             \
       (READ_IF(TAKES_BATCH, BATCH, 's'), INPUTS, WRITE_IF(OPENS, OUTPUT, 's'),                     \
        WRITE_IF(CLOSES, OUTPUT, 's'), WRITE(ACTS, 's'), PARAMETERS),                               \
@@ -121,8 +121,8 @@ typedef struct {
       "output to that of its input; parameter gradients go into reduce buffer r (ZeRO-2/3) or "    \
       "accumulate at rest")                                                                        \
     X(BACKWARD_INPUT, "u m s [i] d [b] k", TRAINING, OVER(TP),                                     \
-      (INPUTS, WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS, WRITE(KEEP, 'k'),                 \
-       WRITE_IF(SMALL_AT_REST, GRADS, 'u')),                                                          \
+      (READ_IF(TAKES_BATCH, BATCH, 's'), INPUTS, WRITE(ACTS, 's'), WRITE(STREAM, 'd'), PARAMETERS, \
+       WRITE(KEEP, 'k'), WRITE_IF(SMALL_AT_REST, GRADS, 'u')),                                     \
       "the part of BACKWARD that computes the gradient of the unit's input in gradient stream d "  \
       "and the gradients of norms; saves in keep buffer k what BACKWARD_WEIGHT needs")             \
     X(BACKWARD_WEIGHT, "u m s [i] [d] [r] [k]", TRAINING, OVER(TP),                                \

@@ -8,7 +8,7 @@
 
 typedef enum {
     THING_NONE,
-    THING_BATCH,    /* tokens and targets of a micro-batch */
+    THING_BATCH,    /* tokens, targets and documents' starts of a micro-batch */
     THING_OUTPUT,   /* the output of a unit */
     THING_GRADIENT, /* the gradient of the output of a unit */
     THING_PARAMS    /* the parameters of a unit and of those that are gathered with it */

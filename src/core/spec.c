@@ -91,14 +91,24 @@ unit_class spec_class(const program_spec *s, int unit) {
     return spec_unit(s, unit).class;
 }
 
-bool spec_takes_batch(const program_spec *s, int unit) {
-    unit_facts facts = spec_unit(s, unit);
+static bool reads_ids(unit_facts facts) {
     return facts.reads_tokens || facts.makes_loss;
 }
 
-bool spec_stage_takes_batch(const program_spec *s, int stage) {
+bool spec_takes_batch(const program_spec *s, int unit) {
+    unit_facts facts = spec_unit(s, unit);
+    return reads_ids(facts) || facts.reads_starts;
+}
+
+bool spec_stage_reads_ids(const program_spec *s, int stage) {
     for (int n = 0; n < spec_stage_units(s, stage); n++)
-        if (spec_takes_batch(s, spec_stage_unit(s, stage, n))) return true;
+        if (reads_ids(spec_unit(s, spec_stage_unit(s, stage, n)))) return true;
+    return false;
+}
+
+bool spec_stage_reads_starts(const program_spec *s, int stage) {
+    for (int n = 0; n < spec_stage_units(s, stage); n++)
+        if (spec_unit(s, spec_stage_unit(s, stage, n)).reads_starts) return true;
     return false;
 }
 

@@ -38,6 +38,7 @@ typedef struct {
     int number;       /* among the units of that name; -1: it is the only one */
     unit_class class;
     bool reads_tokens, makes_loss; /* uses a micro-batch's tokens; its targets */
+    bool reads_starts;             /* uses where its documents start */
     int twin;                      /* the unit that shares the token matrix, range 0 of both; -1: none */
     unit_backward backward;
 } unit_facts;
@@ -58,6 +59,7 @@ struct program_spec {
     trine_parallel parallel; /* the options of a layout, resolved (plan/resolve.h); strings are not owned */
     program_queue queue;
     bool tied;           /* two units share the token matrix; for `facts` */
+    unsigned starts;     /* which kinds of units read where documents start, a bit each; for `facts` */
     bool tp_partial;        /* some gradients are partial over tp and must be summed (REDUCE_TP) */
     int tp_part;            /* neighbours in a tp group that have the same heads of keys and values; 0: 1 */
     bool weight_follows; /* every BACKWARD_WEIGHT follows its BACKWARD_INPUT, whatever the schedule says */
@@ -91,7 +93,9 @@ unit_facts spec_unit(const program_spec *s, int unit);
 unit_class spec_class(const program_spec *s, int unit);
 /* Whether a unit reads the batch that LOAD brings. */
 bool spec_takes_batch(const program_spec *s, int unit);
-bool spec_stage_takes_batch(const program_spec *s, int stage);
+/* What of it the units of a stage read: tokens or targets; where documents start. */
+bool spec_stage_reads_ids(const program_spec *s, int stage);
+bool spec_stage_reads_starts(const program_spec *s, int stage);
 
 /* The unit earlier in the model that shares this one's matrix; it saves the matrix and counts it in the norm.
  * The unit itself if there is none. */

@@ -30,19 +30,25 @@ double evaluate_token(const float *logits, size_t V, int32_t target) {
 /* Where rows of logits go. */
 typedef struct {
     const trine_generator *g;
-    const int32_t *tokens;
+    const evaluate_sequence *of;
     double nats;
 } scores;
 
-/* Row r scores token r + 1. Each rank of the last stage has the logits; one adds them up. */
+/* -ln p of what row r scores; 0 if that is nothing. */
+static double score_row(const scores *s, const float *logits, size_t row) {
+    const int32_t *targets = s->of->targets;
+    int32_t target = targets ? targets[row] : s->of->tokens[row + 1];
+    return target < 0 ? 0 : evaluate_token(logits, s->g->shape.V, target);
+}
+
+/* Each rank of the last stage has the logits; one adds them up. */
 static trine_status take_rows(void *to, const float *logits, int row, size_t n) {
     scores *s = to;
     size_t V = s->g->shape.V;
     double own[GENERATE_HEAD_ROWS];
     if (!generate_has_output(s->g)) return TRINE_OK;
 #pragma omp parallel for num_threads(s->g->dev->threads) schedule(static)
-    for (size_t i = 0; i < n; i++)
-        own[i] = evaluate_token(logits + i * V, V, s->tokens[(size_t)row + i + 1]);
+    for (size_t i = 0; i < n; i++) own[i] = score_row(s, logits + i * V, (size_t)row + i);
     for (size_t i = 0; i < n; i++) {
         CHECK(isfinite(own[i]), TRINE_EMATH, "the logits after token %zu are not finite",
               (size_t)row + i);
@@ -79,7 +85,7 @@ trine_status evaluate_score(trine_generator *g, const evaluate_sequence *s, doub
         CHECK(g->rows, TRINE_ENOMEM, "no memory for %d rows of %zu logits", GENERATE_HEAD_ROWS,
               g->shape.V);
     }
-    scores to = {g, s->tokens, 0};
+    scores to = {g, s, 0};
     const generate_wanted wanted = {s->first - 1, g->rows, take_rows, &to};
     g->length = kept_rows(g, s);
     g->total = s->count - 1;

@@ -21,6 +21,7 @@ double evaluate_token(const float *logits, size_t V, int32_t target);
 typedef struct {
     const int32_t *tokens;
     int count, first;
+    const int32_t *targets; /* (count - 1): what is scored after each token, negative: nothing. NULL: the next one */
 } evaluate_sequence;
 
 /* *nats = the sum over the scored tokens, on the rank with its replica's output (generate_has_output); 0 on others.

@@ -11,6 +11,7 @@
 
 unit_facts gpt_facts(const program_spec *s, int unit) {
     bool embedding = unit == 0, head = unit == s->units - 1;
+    unit_kind kind = embedding ? UNIT_EMBEDDING : head ? UNIT_HEAD : UNIT_BLOCK;
     unit_facts facts = {.name = embedding ? "embedding"
                                 : head    ? "head"
                                           : "layer",
@@ -18,6 +19,7 @@ unit_facts gpt_facts(const program_spec *s, int unit) {
                         .class = embedding || head ? CLASS_END : CLASS_BLOCK,
                         .reads_tokens = embedding,
                         .makes_loss = head,
+                        .reads_starts = s->starts >> kind & 1,
                         .twin = -1,
                         .backward = BACKWARD_SPLITS};
     if (s->tied && embedding) facts.twin = s->units - 1;
@@ -31,6 +33,7 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->units = m->num_layers + 2;
     spec->facts = gpt_facts;
     spec->tied = !m->untied;
+    spec->starts = 0;
 }
 
 /* Whether a list has tensors whose gradients are partial over tp even if every rank has all rows. */
@@ -51,6 +54,18 @@ void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec
     spec->tp_partial = tp > 1 && (sequence || splits_heads(&s, UNIT_BLOCK));
     spec->tp_part = gpt_kv_copies(&s);
     if (p->exact && p->exact_tp > 1) spec->tp_partial = true;
+}
+
+void gpt_spec_starts(const trine_model *m, bool attention, bool positions, program_spec *spec) {
+    gpt_shape s = {.family = m->family};
+    spec->starts = 0;
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        for (const trine_layer *row = gpt_unit_rows(&s, kind); row->kind != TRINE_LAYER_END;
+             row++) {
+            starts_use use = layer_kind_of(row->kind)->starts;
+            if ((use == STARTS_ATTENTION && attention) || (use == STARTS_POSITIONS && positions))
+                spec->starts |= 1u << kind;
+        }
 }
 
 /* Embedding and head must not share a layer name. */

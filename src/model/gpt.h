@@ -22,12 +22,14 @@
 #include "model/list.h"
 #include "state/step.h"
 
-/* The facts about a unit that the passes need, from the number of units and `tied` of the spec. Pure. */
+/* The facts about a unit that the passes need, from the number of units, `tied` and `starts` of the spec. Pure. */
 unit_facts gpt_facts(const program_spec *s, int unit);
-/* Sets the members of a spec that depend on the model: units, facts, tied. Pure. */
+/* Sets the members of a spec that depend on the model: units, facts, tied; no unit reads starts. Pure. */
 void gpt_spec(const trine_model *m, program_spec *spec);
 /* Sets those that depend on tp: tp_partial, tp_part. The family's lists must be valid. Pure. */
 void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec);
+/* Sets the units that read where documents start, if attention, if positions begin anew in each. Pure. */
+void gpt_spec_starts(const trine_model *m, bool attention, bool positions, program_spec *spec);
 /* Forward flops per token of a unit, with causal attention over sequences of T tokens. For the embedding, which has
  * no matmul, the elements that it moves. The family's lists must be valid. Pure. */
 double gpt_unit_cost(const trine_model *m, int T, int unit);

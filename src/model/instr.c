@@ -381,6 +381,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
                        .training = !r->program->spec->forward_only};
     c->batch = (gpt_batch){.tokens = slot->tokens,
                            .targets = slot->targets,
+                           .starts = slot->starts,
                            .sample = step_sample(r, i->micro),
                            .scale = scale,
                            .grad_scale = scale * r->io->loss_scale,

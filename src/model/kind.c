@@ -82,6 +82,12 @@ const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *r
     return dropout_of(r, row, s->attention_dropout, first_head, out);
 }
 
+const int32_t *run_starts(const unit_run *r, starts_use use) {
+    const gpt_shape *s = r->shape;
+    bool resets = use == STARTS_ATTENTION ? s->reset_attention : s->reset_positions;
+    return resets ? r->batch->starts : NULL;
+}
+
 bool run_next_share(const unit_run *r, row_share *share) {
     const gpt_shape *s = r->shape;
     size_t at = share->at + share->n, all = r->own.count;

@@ -13,6 +13,9 @@
  * rank. */
 typedef enum { SHAPE_NONE, SHAPE_STREAM, SHAPE_INSIDE } value_shape;
 
+/* For what a kind reads where documents start: with gpt_shape.reset_attention, with reset_positions. */
+typedef enum { STARTS_UNREAD, STARTS_ATTENTION, STARTS_POSITIONS } starts_use;
+
 /* How a value that is not kept is recomputed for the backward pass. */
 typedef enum {
     REBUILD_PRODUCT, /* by a matmul: only with full recomputation, together with the rest of the list */
@@ -58,8 +61,9 @@ typedef struct {
 /* One micro-batch. */
 typedef struct {
     const int32_t *tokens, *targets; /* (B, T); only the embedding reads tokens, the head targets */
+    const int32_t *starts; /* (B, T), as the operators take them (device/ops.h); NULL: no layer reads it */
     uint64_t sample;   /* number of its first sample in the whole run; keys dropout */
-    double scale;      /* of the loss: 1 / tokens in the global batch */
+    double scale;      /* of the loss: 1 / supervised tokens in the global batch */
     double grad_scale; /* of the loss's gradient: scale times the loss scale */
     double *loss; /* += this micro-batch's share of the mean loss; the same on every tp rank */
 } gpt_batch;
@@ -91,6 +95,10 @@ typedef struct {
  * nothing is dropped. The key is made from the layer's `dropout`, in block 3 with "h.3." before it. Pure. */
 const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, dropout_args *out);
 const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *row, int part, dropout_args *out);
+
+/* (B, T): where documents start, for a layer of this kind; NULL: every sample is one document. In decoding and where
+ * this use is not reset it is NULL. Pure. */
+const int32_t *run_starts(const unit_run *r, starts_use use);
 
 /* Rows [at, at + n) of this rank's rows of the stream, and the part of this rank that computes the gradients of norms
  * and positions from them; -1: they are another rank's. run_share walks over all of a rank's rows: *share is {0}
@@ -185,6 +193,7 @@ typedef struct {
     bool over_in;    /* its output may overwrite in[0] if no other layer reads that */
     bool only_over_in; /* its forward pass works in place only: no other layer may read in[0] */
     bool reads_rope;  /* unit_run.rope */
+    starts_use starts; /* run_starts */
     bool over_tokens; /* its output must overwrite in[0], which is the output of TOKENS */
     bool in_place;   /* its backward pass replaces the gradient of its output by that of in[0], in the same memory */
     bool gradient_in_place;   /* its backward pass replaces in[0] by its gradient, in the same memory */

@@ -29,9 +29,9 @@ static trine_status forward(const layer_call *c) {
     for (int p = 0; p < gpt_parts(s); p++) {
         head_part h = part_of(c, NULL, p);
         const dropout_args *drop = run_dropout_of_heads(r, c->row, p, &h.args);
-        TRY(r->dev->ops->attention_forward(r->dev, h.y, h.lse, h.qkv, NULL, r->workspace, drop,
-                                           s->B, s->T, gpt_heads(s), gpt_kv_heads(s),
-                                           gpt_head_width(s)));
+        TRY(r->dev->ops->attention_forward(
+            r->dev, h.y, h.lse, h.qkv, run_starts(r, STARTS_ATTENTION), r->workspace, drop, s->B,
+            s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s)));
     }
     return TRINE_OK;
 }
@@ -42,9 +42,9 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     for (int p = 0; p < gpt_parts(s); p++) {
         head_part h = part_of(c, g, p);
         const dropout_args *drop = run_dropout_of_heads(r, c->row, p, &h.args);
-        TRY(r->dev->ops->attention_backward(r->dev, h.dqkv, h.dy, h.qkv, h.y, h.lse, NULL,
-                                            r->workspace, drop, s->B, s->T, gpt_heads(s),
-                                            gpt_kv_heads(s), gpt_head_width(s)));
+        TRY(r->dev->ops->attention_backward(
+            r->dev, h.dqkv, h.dy, h.qkv, h.y, h.lse, run_starts(r, STARTS_ATTENTION), r->workspace,
+            drop, s->B, s->T, gpt_heads(s), gpt_kv_heads(s), gpt_head_width(s)));
     }
     return TRINE_OK;
 }
@@ -94,9 +94,10 @@ static trine_status warm_heads(warm_state *w, const dropout_args *drop) {
     void *y = warm_numbers(w, T * H * D), *dy = warm_numbers(w, T * H * D);
     float *lse = warm_floats(w, H * T);
     void *work = warm_bytes(w, o->attention_workspace(w->d, 1, T, H, K, D));
+    const int32_t *starts = warm_starts(w, s->reset_attention, T);
     if (!w->base) return TRINE_OK;
-    TRY(o->attention_forward(w->d, y, lse, qkv, NULL, work, drop, 1, T, H, K, D));
-    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, NULL, work, drop, 1, T, H, K, D);
+    TRY(o->attention_forward(w->d, y, lse, qkv, starts, work, drop, 1, T, H, K, D));
+    return o->attention_backward(w->d, dqkv, dy, qkv, y, lse, starts, work, drop, 1, T, H, K, D);
 }
 
 static trine_status warm_attention(warm_state *w, const trine_layer *row, size_t in, size_t width) {
@@ -115,6 +116,7 @@ const layer_kind kind_attention = {
     .out = SHAPE_INSIDE,
     .reads_in = {true},
     .reads_out = true,
+    .starts = STARTS_ATTENTION,
     .forward = forward,
     .backward = backward,
     .decode = decode,

@@ -8,8 +8,9 @@ static trine_status forward(const layer_call *c) {
     dropout_args args;
     const dropout_args *drop = run_dropout(r, c->row, &args);
     ASSERT(c->out == c->in[0]);
-    TRY(r->dev->ops->position_forward(r->dev, c->out, c->params[0].w, NULL, r->own.first,
-                                      r->own.count, r->shape->T, c->width));
+    TRY(r->dev->ops->position_forward(r->dev, c->out, c->params[0].w,
+                                      run_starts(r, STARTS_POSITIONS), r->own.first, r->own.count,
+                                      r->shape->T, c->width));
     if (drop) TRY(r->dev->ops->dropout(r->dev, c->out, c->out, drop, r->own.count, c->width));
     return TRINE_OK;
 }
@@ -24,7 +25,8 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
         if (rows.part >= 0)
             TRY(r->dev->ops->position_backward(
                 r->dev, tp_dw(r->tp, table, rows.part), call_row(c, g->out, rows.at, c->width),
-                NULL, r->own.first + rows.at, rows.n, r->shape->T, c->width, table->mode));
+                run_starts(r, STARTS_POSITIONS), r->own.first + rows.at, rows.n, r->shape->T,
+                c->width, table->mode));
     return TRINE_OK;
 }
 
@@ -42,10 +44,11 @@ static trine_status warm_positions(warm_state *w, const trine_layer *row, size_t
     warm_begin(w);
     void *x = warm_numbers(w, r.count * width), *table = warm_numbers(w, T * width);
     void *dtable = warm_gradients(w, T * width);
+    const int32_t *starts = warm_starts(w, w->s->reset_positions, warm_rows(w));
     if (!w->base) return TRINE_OK;
-    TRY(o->position_forward(w->d, x, table, NULL, r.first, r.count, T, width));
+    TRY(o->position_forward(w->d, x, table, starts, r.first, r.count, T, width));
     for (grad_mode mode = GRAD_ADD; mode <= GRAD_SET; mode++)
-        TRY(o->position_backward(w->d, dtable, x, NULL, r.first, r.count, T, width, mode));
+        TRY(o->position_backward(w->d, dtable, x, starts, r.first, r.count, T, width, mode));
     return TRINE_OK;
 }
 
@@ -59,6 +62,7 @@ const layer_kind kind_positions = {
     .tensor_count = 1,
     .over_in = true,
     .over_tokens = true,
+    .starts = STARTS_POSITIONS,
     .in_place = true,
     .forward = forward,
     .backward = backward,

@@ -6,28 +6,31 @@
 #include "base/status.h"
 #include "model/kind.h"
 
-/* A part has all N rows, so that the rows of the next part start at position 0, too. */
-static trine_status rotate(const unit_run *r, void *qkv, bool inverse, size_t first) {
+/* Part by part: each has all N rows. */
+static trine_status rotate(const layer_call *c, void *qkv, bool inverse, size_t first) {
+    const unit_run *r = c->r;
     const gpt_shape *s = r->shape;
-    size_t q = gpt_heads(s), k = gpt_kv_heads(s);
-    return r->dev->ops->rope(r->dev, qkv, r->rope, NULL, inverse, first,
-                             r->rows * (size_t)gpt_parts(s), s->T, q + 2 * k, q + k,
-                             gpt_head_width(s));
+    size_t q = gpt_heads(s), k = gpt_kv_heads(s), in = call_columns_in(c);
+    for (int p = 0; p < gpt_parts(s); p++)
+        TRY(r->dev->ops->rope(r->dev, call_row(c, qkv, (size_t)p * r->rows, in), r->rope,
+                              run_starts(r, STARTS_POSITIONS), inverse, first, r->rows, s->T,
+                              q + 2 * k, q + k, gpt_head_width(s)));
+    return TRINE_OK;
 }
 
 static trine_status forward(const layer_call *c) {
     ASSERT(c->out == c->in[0]);
-    return rotate(c->r, c->out, false, 0);
+    return rotate(c, c->out, false, 0);
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
     ASSERT(g->out == g->in[0]);
-    return rotate(c->r, g->out, true, 0);
+    return rotate(c, g->out, true, 0);
 }
 
 static trine_status decode(const layer_call *c, const layer_decode *d) {
     ASSERT(c->out == c->in[0]);
-    return rotate(c->r, c->out, false, d->past);
+    return rotate(c, c->out, false, d->past);
 }
 
 /* ---- The table ---------------------------------------------------------------------------------- */
@@ -88,9 +91,10 @@ static trine_status warm_rope(warm_state *w, const trine_layer *row, size_t in, 
     warm_begin(w);
     void *x = warm_numbers(w, rows * (q + 2 * k) * D);
     float *table = warm_floats(w, table_count(s));
+    const int32_t *starts = warm_starts(w, s->reset_positions, rows);
     if (!w->base) return TRINE_OK;
     for (int inverse = 0; inverse < 2; inverse++)
-        TRY(w->d->ops->rope(w->d, x, table, NULL, inverse, 0, rows, s->T, q + 2 * k, q + k, D));
+        TRY(w->d->ops->rope(w->d, x, table, starts, inverse, 0, rows, s->T, q + 2 * k, q + k, D));
     return TRINE_OK;
 }
 
@@ -104,6 +108,7 @@ const layer_kind kind_rope = {
     .only_over_in = true,
     .in_place = true,
     .reads_rope = true,
+    .starts = STARTS_POSITIONS,
     .forward = forward,
     .backward = backward,
     .decode = decode,

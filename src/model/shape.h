@@ -23,6 +23,7 @@ typedef struct {
     trine_recompute recompute;
     size_t loss_rows; /* rows whose logits exist at the same time, 1 .. B T; 0: all */
     double hidden_dropout, attention_dropout;
+    bool reset_attention, reset_positions; /* they begin anew in each document */
     const trine_family *family; /* NULL: trine_gpt2 */
 } gpt_shape;
 

@@ -31,6 +31,10 @@ int32_t *warm_tokens_of(warm_state *w, size_t n) {
     return t;
 }
 
+const int32_t *warm_starts(warm_state *w, bool resets, size_t n) {
+    return resets ? warm_tokens_of(w, n) : NULL;
+}
+
 size_t warm_rows(const warm_state *w) {
     return w->s->B * w->s->T;
 }

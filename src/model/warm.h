@@ -24,6 +24,8 @@ void *warm_numbers(warm_state *w, size_t n);
 void *warm_gradients(warm_state *w, size_t n);
 float *warm_floats(warm_state *w, size_t n);
 int32_t *warm_tokens_of(warm_state *w, size_t n);
+/* Where documents start, for n tokens; NULL if the step does not reset what reads it. */
+const int32_t *warm_starts(warm_state *w, bool resets, size_t n);
 /* N: rows of a micro-batch. Pure. */
 size_t warm_rows(const warm_state *w);
 

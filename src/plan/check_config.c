@@ -136,10 +136,21 @@ static void check_model(const trine_config *c, fault_list *f) {
            size);
 }
 
+static void check_documents(const trine_data *d, int vocab, fault_list *f) {
+    bool resets =
+        d->reset_attention_mask == TRINE_RESET_YES || d->reset_position_ids == TRINE_RESET_YES;
+    EXPECT(d->end_token < 0 || resets,
+           "--end-token-id %d requires --reset-attention-mask or --reset-position-ids",
+           d->end_token);
+    EXPECT(vocab < 1 || d->end_token < vocab,
+           "--end-token-id %d: must be below the vocabulary size %d", d->end_token, vocab);
+}
+
 static void check_training(const trine_config *c, fault_list *f) {
     const trine_optimizer *o = &c->optimizer;
     EXPECT(c->data.data_path,
            "--data-path is required: a token file, which trine-tokens makes from text");
+    check_documents(&c->data, c->model.vocab_size, f);
     EXPECT(!(o->min_lr > o->lr), "--min-lr %g: must be between 0 and --lr %g", o->min_lr, o->lr);
 }
 

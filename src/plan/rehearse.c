@@ -27,6 +27,7 @@ trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehea
     *r = (rehearsal){.config = *config, .ranks = ranks};
     if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
     bool data = config->data.data_path != NULL;
+    resolve_resets_of_files(&r->config);
     if (!data) r->config.data.data_path = "(none)"; /* sizes need no data */
     TRY(trine_config_check(&r->config, r->ranks));
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,

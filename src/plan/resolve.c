@@ -17,6 +17,32 @@ trine_status resolve_vocabulary(trine_config *config, int ranks) {
     return trine_config_check(config, ranks);
 }
 
+static trine_reset resolve_reset(trine_reset asked, bool marked) {
+    if (asked == TRINE_RESET_AUTO) return marked ? TRINE_RESET_YES : TRINE_RESET_AUTO;
+    return asked == TRINE_RESET_NO && !marked ? TRINE_RESET_AUTO : asked;
+}
+
+void resolve_resets(trine_data *d, bool marked) {
+    d->reset_attention_mask = resolve_reset(d->reset_attention_mask, marked);
+    d->reset_position_ids = resolve_reset(d->reset_position_ids, marked);
+}
+
+static bool says_documents(const char *path) {
+    blend *samples;
+    if (!path) return false;
+    if (blend_open(&samples, path) != TRINE_OK) return status_clear(), false;
+    bool says = blend_has_documents(samples);
+    blend_close(&samples);
+    return says;
+}
+
+void resolve_resets_of_files(trine_config *c) {
+    trine_data *d = &c->data;
+    bool left =
+        d->reset_attention_mask == TRINE_RESET_AUTO || d->reset_position_ids == TRINE_RESET_AUTO;
+    if (left) resolve_resets(d, says_documents(d->data_path) || says_documents(d->val_data_path));
+}
+
 /* Groups of GPU ranks may use NCCL; which of them do is determined once the mesh exists. */
 static bool may_use_nccl(trine_transport transport, device_kind kind) {
     bool automatic = transport == TRINE_TRANSPORT_AUTO && kind == DEVICE_CUDA;
@@ -60,6 +86,8 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
     if (p->layout.dp == 1) spec->parallel.reduce_buffers = 1;
     gpt_spec(&c->model, spec);
     gpt_spec_tp(&c->model, p->layout.tp, p->sequence_parallel, spec);
+    gpt_spec_starts(&c->model, c->data.reset_attention_mask == TRINE_RESET_YES,
+                    c->data.reset_position_ids == TRINE_RESET_YES, spec);
     TRY(dp_micro_batches(c->global_batch_size, c->micro_batch_size,
                          axes_size(p->layout, axes_of_samples()), &spec->micros));
     spec->lane = lane_of(p, spec->micros);
@@ -115,7 +143,9 @@ gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
                    .recompute = p->recompute,
                    .loss_rows = loss_rows(c, dev),
                    .hidden_dropout = c->model.hidden_dropout,
-                   .attention_dropout = c->model.attention_dropout};
+                   .attention_dropout = c->model.attention_dropout,
+                   .reset_attention = c->data.reset_attention_mask == TRINE_RESET_YES,
+                   .reset_positions = c->data.reset_position_ids == TRINE_RESET_YES};
     gpt_set_sizes(&s, &c->model);
     return s;
 }

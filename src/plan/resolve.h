@@ -20,6 +20,13 @@
  * trine_config_check. */
 trine_status resolve_vocabulary(trine_config *config, int ranks);
 
+/* Decides whether attention and positions begin anew in each document: where that is left to the token files, if they
+ * say where documents begin (`marked`). Afterwards AUTO is no. Pure. */
+void resolve_resets(trine_data *d, bool marked);
+/* The same for who has not opened the token files. Those that cannot be opened say nothing: a training names them.
+ * Not collective. */
+void resolve_resets_of_files(trine_config *config);
+
 /* The spec of the training program. `config` has passed trine_config_check and has its vocabulary. With a schedule
  * file spec->orders is the caller's, who frees it with pp_place_end; NULL on failure and without a file.
  * Errors: TRINE_EINVAL, TRINE_ENOMEM; those of reading the file. */

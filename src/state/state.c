@@ -241,8 +241,12 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
         h->reduces[c][b] = shared_if(summed_by_peers)(a, MEM_REDUCE, reduce * state_grad_bytes(h));
 }
 
-bool state_reads_batches(const rank_state *h) {
-    return spec_stage_takes_batch(h->config.spec, h->config.coord.pp);
+bool state_reads_ids(const rank_state *h) {
+    return spec_stage_reads_ids(h->config.spec, h->config.coord.pp);
+}
+
+bool state_reads_starts(const rank_state *h) {
+    return spec_stage_reads_starts(h->config.spec, h->config.coord.pp);
 }
 
 size_t state_batch_bytes(const rank_state *h) {
@@ -326,10 +330,11 @@ static void take_slot(rank_state *h, arena *a, int slot) {
     bool receives = false;
     for (int n = 0; n < spec_stage_chunks(spec, stage); n++)
         receives = receives || spec_receives(spec, spec_stage_chunk(spec, stage, n));
-    if (state_reads_batches(h)) {
+    if (state_reads_ids(h)) {
         to->tokens = arena_take(a, MEM_DATA, state_batch_bytes(h));
         to->targets = arena_take(a, MEM_DATA, state_batch_bytes(h));
     }
+    if (state_reads_starts(h)) to->starts = arena_take(a, MEM_DATA, state_batch_bytes(h));
     if (receives) to->input = arena_take_exchanged(a, MEM_MESSAGES, stream_bytes(h));
     for (int n = 0; n < h->count; n++) take_unit(h, a, slot, h->units[n].unit);
 }

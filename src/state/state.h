@@ -72,6 +72,8 @@ typedef struct {
 /* The batch and the activations between units of one slot; N = B*T, R as in model/gpt.h. */
 typedef struct {
     int32_t *tokens, *targets; /* (B, T); NULL on stages without embedding and head */
+    int32_t *starts;           /* (B, T): of each token where in its sample its document starts; NULL: no unit of the
+                                  stage reads it */
     void *input;               /* (R, C) received in a message; NULL: none is received */
     void **outputs; /* [units] (R, C) of each unit that does not make the loss; blocks of the same number in their
                        chunks share memory */
@@ -140,8 +142,9 @@ flat_part state_owned(const rank_state *h, const held_unit *u, int range);
 /* Whether this rank is the first of those with the same slice of the range: it counts the slice in the norm and
  * saves it. (Along tp it depends on the tensor.) */
 bool state_first_replica(const rank_state *h, const flat_range *range);
-/* Whether the stage of this rank reads tokens or targets; the bytes of a micro-batch's. */
-bool state_reads_batches(const rank_state *h);
+/* Whether the stage of this rank reads tokens or targets; where documents start; the bytes of a micro-batch's. */
+bool state_reads_ids(const rank_state *h);
+bool state_reads_starts(const rank_state *h);
 size_t state_batch_bytes(const rank_state *h);
 /* Bytes per parameter and per gradient. */
 size_t state_param_bytes(const rank_state *h);

@@ -42,7 +42,7 @@ typedef struct {
 typedef struct {
     struct blend *samples;
     uint64_t first_sample; /* of the step, its number in the run */
-    double scale;          /* 1 / tokens in the global batch */
+    double scale;          /* 1 / supervised tokens in the global batch */
     double loss_scale;     /* contained in gradients until UPDATE; 1 except with fp16 */
     adamw_args adamw;      /* its scale is set by NORM, from clip */
     double clip;           /* 0: no clipping */

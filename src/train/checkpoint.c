@@ -15,6 +15,7 @@
 #include "base/terminal_line.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
+#include "train/boundaries.h"
 #include "train/promise.h"
 #include "train/ranks.h"
 #include "train/load_request.h"
@@ -175,6 +176,7 @@ static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
                                 const ckpt_source *source, FILE *out) {
     TRY(trine_world_agree(t->world, status_user(load_local(t, c, source))));
     TRY(load_tokenizer(t, c, source));
+    TRY(status_user(boundaries_end(t)));
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
@@ -304,6 +306,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     comm_doing("loading a checkpoint");
     trine_status status = c->save ? hold_folder(t, c, out, token) : TRINE_OK;
     if (status == TRINE_OK && c->load) status = status_user(load(t, c, out));
+    if (status == TRINE_OK) status = status_user(trainer_check_documents(t));
     if (status == TRINE_OK && c->save) status = check_folder(t, c, token);
     if (status != TRINE_OK) lease_give_back(&t->lease);
     if (step && status == TRINE_OK) *step = t->steps;
@@ -424,14 +427,14 @@ trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c,
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(loss, "loss");
     CHECK_GIVEN(stop, "stop");
-    double sum = 0;
+    trainer_sum sum = {0, 0};
     *stop = false;
     stop_training();
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {
         TRY(trainer_eval_batch(t, i, &sum));
         if (i + 1 < t->config.eval_iters) TRY(check_stop(t, c, "in the validation of", out, stop));
     }
-    if (!*stop) *loss = sum / t->config.eval_iters;
+    if (!*stop) TRY(status_user(trainer_eval_mean(t, &sum, loss)));
     bool due = *stop && t->saved != t->steps;
     if (c->save && due) TRY(trine_trainer_save(t, c, out));
     if (*stop || t->steps >= t->config.train_iters) stop_saved();

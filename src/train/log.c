@@ -183,7 +183,8 @@ static trine_status write_step(trine_log *l, const trine_metrics *m) {
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", (uint64_t)m->step) && add_number(o, "loss", m->loss) &&
               add_number(o, "grad_norm", m->grad_norm) && add_number(o, "lr", m->lr) &&
-              add_count(o, "tokens", l->tokens) && add_number(o, "seconds", m->seconds) &&
+              add_count(o, "tokens", l->tokens) && add_count(o, "supervised", m->supervised) &&
+              add_number(o, "seconds", m->seconds) &&
               add_number(o, "tokens_per_second", (double)m->tokens / m->seconds) &&
               add_count(o, "peak_bytes", m->peak_bytes) &&
               add_count(o, "resident_bytes", resident_bytes()) &&
@@ -207,7 +208,9 @@ static double shown(double x) {
 /* The trainer already has the new loss scale. */
 static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
-    fprintf(l->out, "step %" PRId64 ": gradient norm is not finite, update skipped", m->step);
+    fprintf(l->out, "step %" PRId64 ": %s, update skipped", m->step,
+            m->supervised ? "gradient norm is not finite"
+                          : "no token of the global batch is supervised");
     if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
     if (t->ring_file[0]) fprintf(l->out, "; the last two steps: %s", t->ring_file);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "data/blend.h"
+#include "plan/resolve.h"
 #include "plan/search.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
@@ -71,6 +72,9 @@ static trine_status search_on(choosing *c, const hardware *machine) {
           "--plan auto: %d ranks on a node, but --hardware %s is of nodes with %.0f (node_ranks)",
           c->node, c->run->hardware, machine->node_ranks);
     TRY(find_vocabulary(&s.base));
+    resolve_resets_of_files(&s.base);
+    s.base.data.data_path = "(none)"; /* so that no layout's rehearsal opens them again */
+    s.base.data.val_data_path = NULL;
     TRY(search_layouts(&s, &result));
     CHECK(result.count, TRINE_EINVAL,
           "--plan auto: no layout of %d ranks has room in the %.4g bytes that --hardware %s has a "

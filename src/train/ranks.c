@@ -86,9 +86,15 @@ static trine_status explain_files(trine_world *world, const char *name, const bl
     return status;
 }
 
+/* What the files have decided comes first. */
+enum { RESOLVED = 3 };
+
 static trine_status list_data(alike_list *list, const trine_trainer *t) {
-    TRY(alike_begin(list, 3));
+    TRY(alike_begin(list, RESOLVED + 2));
     alike_number(list, "vocab-size", t->config.model.vocab_size);
+    alike_flag(list, "reset-attention-mask",
+               t->config.data.reset_attention_mask == TRINE_RESET_YES);
+    alike_flag(list, "reset-position-ids", t->config.data.reset_position_ids == TRINE_RESET_YES);
     alike_data(list, "data-path", "", &t->train.print, sizeof t->train.print);
     alike_data(list, "val-data-path", "", &t->val.print, sizeof t->val.print);
     return TRINE_OK;
@@ -100,7 +106,7 @@ static trine_status explain_data(const trine_trainer *t, alike_list *list) {
     size_t differ;
     TRY(explain_files(t->world, "data-path", t->train.samples, text, sizeof text));
     TRY(explain_files(t->world, "val-data-path", t->val.samples, text, sizeof text));
-    list->count = 1; /* the vocabulary */
+    list->count = RESOLVED;
     TRY(alike_explain(t->world, list, 1, text, sizeof text, &differ));
     trine_status own = TRINE_OK;
     if (trine_world_rank(t->world) == 0)

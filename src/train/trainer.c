@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <math.h>
+
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -27,12 +29,36 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
     return (uint64_t)t->config.global_batch_size * (uint64_t)t->config.model.seq_length;
 }
 
-static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first) {
+trine_status trainer_check_documents(const trine_trainer *t) {
+    const trine_data *d = &t->config.data;
+    CHECK(!t->wants_end || d->end_token >= 0, TRINE_EINVAL,
+          "--reset-%s: where a document ends in %s is not known: it does not say so, and there is "
+          "no tokenizer with an end token; set --end-token-id or --tokenizer",
+          d->reset_attention_mask == TRINE_RESET_YES ? "attention-mask" : "position-ids",
+          blend_has_documents(t->train.samples) ? d->val_data_path : d->data_path);
+    return TRINE_OK;
+}
+
+/* The supervised tokens of the global batch of which `first` is the first sample: every rank reads a number a sample,
+ * and so all know the divisor of the loss without a message. */
+static trine_status count_supervised(const trainer_data *data, uint64_t first, int samples,
+                                     uint64_t *count) {
+    *count = 0;
+    for (int n = 0; n < samples; n++) {
+        uint32_t own;
+        TRY(status_user(blend_supervised(data->samples, first + (uint64_t)n, &own)));
+        *count += own;
+    }
+    return TRINE_OK;
+}
+
+static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first,
+                         uint64_t supervised) {
     const trine_optimizer *o = &t->config.optimizer;
     return (step_io){
         .samples = data->samples,
         .first_sample = first,
-        .scale = 1.0 / (double)tokens_per_step(t),
+        .scale = 1.0 / (double)supervised,
         .loss_scale = t->scale.scale,
         .adamw = {.lr = (float)resolve_learning_rate(o, t->updates + 1),
                   .beta1 = (float)o->adam_beta1,
@@ -73,6 +99,15 @@ static trine_status stuck(const trine_trainer *t) {
                  (long long)t->steps, t->scale.scale, t->overflow, last);
 }
 
+/* A step without a supervised token: no program runs. */
+static void pass_over(trine_trainer *t, step_io *step) {
+    step->loss = step->norm = NAN;
+    step->skipped = true;
+    t->steps++;
+    t->samples += (uint64_t)t->config.global_batch_size;
+    t->overflow[0] = t->ring_file[0] = '\0';
+}
+
 /* Updates counters and loss scale from the step's norm, which is global, so all ranks do the same. */
 static trine_status conclude(trine_trainer *t, const step_io *step) {
     t->steps++;
@@ -92,15 +127,22 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    uint64_t supervised;
+    TRY(status_user(trainer_check_documents(t)));
     stop_training();
     uint64_t start = clock_ns();
-    step_io step = make_step(t, &t->train, t->samples);
+    TRY(count_supervised(&t->train, t->samples, t->config.global_batch_size, &supervised));
+    step_io step = make_step(t, &t->train, t->samples, supervised);
     double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
     double joules;
     joules_begin(t);
     TRY(trace_run_before(t));
-    TRY(run_step(t, &step));
-    TRY(conclude(t, &step));
+    if (supervised) {
+        TRY(run_step(t, &step));
+        TRY(conclude(t, &step));
+    } else {
+        pass_over(t, &step);
+    }
     double seconds = 1e-9 * (double)(clock_ns() - start);
     TRY(joules_end(t, &joules));
     *metrics = (trine_metrics){.step = t->steps,
@@ -109,6 +151,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
                                .lr = lr,
                                .seconds = seconds,
                                .tokens = tokens_per_step(t),
+                               .supervised = supervised,
                                .peak_bytes = t->peak_bytes,
                                .skipped = step.skipped,
                                .skips = t->steps - t->updates,
@@ -117,19 +160,33 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     return trace_run_after(t);
 }
 
-trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum) {
+trine_status trainer_eval_batch(trine_trainer *t, int i, trainer_sum *sum) {
     CHECK(t->val.samples, TRINE_EINVAL, "no validation file; set --val-data-path");
-    step_io step = make_step(t, &t->val, (uint64_t)i * (uint64_t)t->config.global_batch_size);
+    int samples = t->config.global_batch_size;
+    uint64_t first = (uint64_t)i * (uint64_t)samples, supervised;
+    TRY(status_user(trainer_check_documents(t)));
+    TRY(count_supervised(&t->val, first, samples, &supervised));
+    if (!supervised) return TRINE_OK;
+    step_io step = make_step(t, &t->val, first, supervised);
     TRY(exec_run(&t->interpreter, &t->eval_stages[trine_mesh_coord(t->mesh).pp], &step));
-    *sum += step.loss;
+    double weight = (double)supervised / (double)tokens_per_step(t);
+    sum->loss += weight * step.loss;
+    sum->weight += weight;
+    return TRINE_OK;
+}
+
+trine_status trainer_eval_mean(const trine_trainer *t, const trainer_sum *sum, double *loss) {
+    CHECK(sum->weight > 0, TRINE_EDATA,
+          "--val-data-path %s: no token of the %d global batches is supervised",
+          t->val.samples->text, t->config.eval_iters);
+    *loss = sum->loss / sum->weight;
     return TRINE_OK;
 }
 
 trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(loss, "loss");
-    double sum = 0;
+    trainer_sum sum = {0, 0};
     for (int i = 0; i < t->config.eval_iters; i++) TRY(trainer_eval_batch(t, i, &sum));
-    *loss = sum / t->config.eval_iters;
-    return TRINE_OK;
+    return status_user(trainer_eval_mean(t, &sum, loss));
 }

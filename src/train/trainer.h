@@ -43,6 +43,7 @@ struct trine_trainer {
     lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
     device *dev;
     trainer_data train, val; /* val.samples NULL: no validation */
+    bool wants_end;          /* some of them need to be told which token ends a document (train/boundaries.h) */
     run_tokenizer tokenizer; /* of rank 0 */
     program_spec spec, eval_spec;
     program *stages, *eval_stages; /* the programs of all stages; this rank runs its own */
@@ -93,8 +94,19 @@ run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t);
 /* Whether `path` is one of the token files, under any name. Not collective. */
 bool trainer_has_file(const trine_trainer *t, const char *path);
 
-/* Adds the loss of global batch i of the validation to *sum. Errors: those of trine_trainer_eval.
+/* The token that ends documents is known, if one is needed. Errors: TRINE_EINVAL, on every rank alike. Not
+ * collective. */
+trine_status trainer_check_documents(const trine_trainer *t);
+
+/* Losses of global batches, each with the share of its tokens that are supervised as its weight. */
+typedef struct {
+    double loss, weight;
+} trainer_sum;
+
+/* Adds the loss of global batch i of the validation. Errors: those of trine_trainer_eval.
  * Collective over: world. */
-trine_status trainer_eval_batch(trine_trainer *t, int i, double *sum);
+trine_status trainer_eval_batch(trine_trainer *t, int i, trainer_sum *sum);
+/* *loss = the mean over all supervised tokens. Errors: TRINE_EDATA if there is none. Not collective. */
+trine_status trainer_eval_mean(const trine_trainer *t, const trainer_sum *sum, double *loss);
 
 #endif

@@ -587,7 +587,7 @@ static void blends_that_are_none(void **state) {
 /* ---- Words, types and checks ---- */
 
 typedef struct {
-    order schedule;
+    order schedule, wish;
     const char *file, *device, *newest;
     int *type;
     int steps;
@@ -610,7 +610,8 @@ static const char *print_type(const void *at, char text[OPTION_TEXT]) {
 }
 
 static const option_type type = {read_type, print_type};
-static const char *const devices[] = {"cpu", NULL, "cuda"}, *const newest[] = {"auto"};
+static const char *const devices[] = {"cpu", NULL, "cuda"}, *const newest[] = {"auto"},
+                         *const wishes[] = {"auto", "yes", "no"};
 
 static const option kind_rows[] = {
     {OPTION_CHOICE_OR_FILE("schedule", kinds, schedule, file, orders, "NAME|FILE", GPIPE, "a")},
@@ -621,6 +622,7 @@ static const option kind_rows[] = {
     {OPTION_DOUBLE("beta", kinds, beta, "X", OPTION_FRACTION, 0.5, "e")},
     {.or_zero = true, OPTION_DOUBLE("scale", kinds, scale, "X", OPTION_POSITIVE, 0, "f; 0: none")},
     {OPTION_STRING("unseen", kinds, file, "FILE", NULL, NULL)},
+    {OPTION_CHOICE("wish", kinds, wish, wishes, 0, "h"), .bare = "yes", .metavar = "[no]"},
     {OPTION_FLAG("help", kinds, help, "g"), .alias = "h"},
 };
 
@@ -663,6 +665,25 @@ static void words_files_and_types(void **state) {
         PARSE("--beta", "1", "--scale=-1"), TRINE_EINVAL,
         "  - --beta: invalid value \"1\"; expected a number that is in [0, 1) in fp32\n"
         "  - --scale: invalid value \"-1\"; expected a number that is 0 or greater than 0 in fp32");
+}
+
+static void a_choice_may_stand_bare(void **state) {
+    (void)state;
+    enum { AUTO, YES, NO };
+    kinds k;
+    OK(PARSE("--steps", "5"));
+    assert_true((int)k.wish == AUTO);
+    OK(PARSE("--wish"));
+    assert_true((int)k.wish == YES);
+    OK(PARSE("--wish", "--steps", "5"));
+    assert_true((int)k.wish == YES && k.steps == 5);
+    OK(PARSE("--wish", "no", "--steps", "6"));
+    assert_true((int)k.wish == NO && k.steps == 6);
+    OK(PARSE("--wish=auto"));
+    assert_true((int)k.wish == AUTO);
+    REFUSED(PARSE("--wish=maybe"), TRINE_EINVAL,
+            "--wish: invalid value \"maybe\"; expected auto, yes or no");
+    REFUSED(PARSE("--wish", "maybe"), TRINE_EINVAL, "unexpected argument \"maybe\"");
 }
 
 static void a_value_is_checked_wherever_it_comes_from(void **state) {
@@ -749,6 +770,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
     cmocka_unit_test(words_files_and_types),
+    cmocka_unit_test(a_choice_may_stand_bare),
     cmocka_unit_test(a_value_is_checked_wherever_it_comes_from),
     cmocka_unit_test(a_list_has_every_value),
 };

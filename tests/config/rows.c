@@ -49,7 +49,7 @@ static void rows_share_nothing(void **state) {
         assert_true(a->offset < sizes[a->base]);
         assert_int_equal(a->saved > 0, a->role >= OPTION_LAYOUT);
         assert_true(!a->absent || a->role == OPTION_MODEL || a->kind == OPTION_KIND_FLAG ||
-                    a->kind == OPTION_KIND_INT); /* 0 is absent */
+                    a->kind == OPTION_KIND_INT || a->kind == OPTION_KIND_CHOICE);
         for (size_t j = 0; j < i; j++) {
             const option *b = &o.rows[j];
             if (b->kind == OPTION_KIND_HEADING) continue;

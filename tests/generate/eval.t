@@ -73,6 +73,28 @@ evaluates 0 --text "$dir/part" "$dir/part" --text "$dir/part" --max-tokens 1500 
 [ "$status" -eq 0 ] && holds "\$j->{tokens} == 1500 && \$j->{windows} == 95 && \$j->{nats} > 2 * $nats"
 result $? "several texts, up to --max-tokens"
 
+# ---- Files of windows: each document by itself, as in a validation
+
+"$BUILD/tests/generate/windows_driver" "$dir/windows.bin" 16
+result $? "a file of windows"
+job 0 --data-path "$dir/windows.bin" --val-data-path "$dir/windows.bin" --eval-iters 200 --train-iters 0 \
+    --load "$saved" --load-weights-only --log "$log"
+valid=$(grep -o '"val_loss":[^,}]*' "$log" | cut -d: -f2)
+evaluates 0 --data "$dir/windows.bin" --json
+[ "$status" -eq 0 ] && [ -n "$valid" ] && holds "near(\$j->{nats_per_token}, $valid, 1e-6) &&
+    \$j->{tokens} == 3200 && \$j->{windows} == 200 && \$j->{documents} > 200 && \$j->{scored_tokens} < 3000"
+result $? "documents have the loss of a validation over all windows"
+cp "$dir/json" "$dir/alone"
+evaluates 4 --dp 2 --pp 2 --data "$dir/windows.bin" --json
+[ "$status" -eq 0 ] && cmp "$dir/json" "$dir/alone"
+result $? "the same bits with dp 2 pp 2"
+evaluates 0 --data "$dir/windows.bin" --max-tokens 170
+[ "$status" -eq 0 ] && prints 1 "tokens         160, of which " && prints 1 " documents of 10 windows of 16"
+result $? "the first windows, for people"
+refused 0 "windows.bin has windows of its own, of 16 tokens" "a stride" --data "$dir/windows.bin" --stride 4
+refused 0 "--seq-length 8: the windows of $dir/windows.bin have 16 tokens" "another length" \
+    --data "$dir/windows.bin" --seq-length 8
+
 # ---- Questions. An ending that begins like a shorter one is less likely than it, but more so a character.
 
 cat >"$dir/questions" <<'QUESTIONS'

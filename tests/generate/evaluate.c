@@ -42,7 +42,7 @@ typedef struct {
 static trine_status get(void *from, size_t i, evaluate_sequence *s) {
     samples *own = from;
     own->evaluated[i] = true;
-    *s = (evaluate_sequence){own->ids[i], own->count[i], own->first[i]};
+    *s = (evaluate_sequence){own->ids[i], own->count[i], own->first[i], NULL};
     return TRINE_OK;
 }
 
@@ -165,12 +165,12 @@ static void mistakes_are_refused(void **state) {
     trine_generator *g = generator_of(harness_world, &c);
     int32_t ids[T + 2] = {1, 2, 3};
     double nats;
-    REFUSED(evaluate_score(g, &(evaluate_sequence){ids, T + 2, 1}, &nats), TRINE_EINVAL,
+    REFUSED(evaluate_score(g, &(evaluate_sequence){ids, T + 2, 1, NULL}, &nats), TRINE_EINVAL,
             "22 tokens, of which the last is only scored, exceed the sequence length of 20");
     ids[2] = V;
-    REFUSED(evaluate_score(g, &(evaluate_sequence){ids, 3, 1}, &nats), TRINE_EINVAL,
+    REFUSED(evaluate_score(g, &(evaluate_sequence){ids, 3, 1, NULL}, &nats), TRINE_EINVAL,
             "token 2: invalid id 101");
-    OK(evaluate_score(g, &(evaluate_sequence){ids, 1, 1}, &nats));
+    OK(evaluate_score(g, &(evaluate_sequence){ids, 1, 1, NULL}, &nats));
     assert_true(nats == 0);
     trine_generator_destroy(&g);
 }

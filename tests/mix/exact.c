@@ -33,6 +33,7 @@ enum {
     NODES,
     BUFFERS,
     EVAL,
+    SPANS,
     EXACT_OPTIONS,
     DP = EXACT_OPTIONS,
     TP,
@@ -42,7 +43,7 @@ enum {
 };
 
 static const int sizes[EXACT_OPTIONS] = {
-    LAYOUTS, 4, ORDERS, 4, 2, RECOMPUTE_CHOICES, 2, 4, 4, 4, 2, 2, 3, 2, 2, 3, 3, 2};
+    LAYOUTS, 4, ORDERS, 4, 2, RECOMPUTE_CHOICES, 2, 4, 4, 4, 2, 2, 3, 2, 2, 3, 3, 2, DOCUMENTS};
 static const int types[] = {LAYOUT_FP32, LAYOUT_BF16_REF, LAYOUT_BF16_CPU, LAYOUT_FP16_REF};
 
 /* D for K micro-batches: K, K/2, dp, and the next that dp divides. */
@@ -87,6 +88,7 @@ static layout_run row_of(const int *v) {
                      .nodes = v[NODES] ? v[NODES] + 1 : 0,
                      .buffers = option_buffers[v[BUFFERS]],
                      .eval = v[EVAL],
+                     .documents = v[SPANS],
                      .exact = EXACT_ON,
                      .lanes = lanes_of(v[LANES_OF_STEP], K, l.dp),
                      .parts = T});
@@ -216,6 +218,7 @@ static const layout_run few[] = {
      .chunk = 5,
      .buffers = 2,
      .one_queue = 1,
+     .documents = DOCUMENTS_RESET,
      .lanes = 4,
      .parts = 4},
     /* K 6, D 3, T 6. */
@@ -257,6 +260,7 @@ static const layout_run few[] = {
      .nodes = 2,
      .buffers = 2,
      .eval = 1,
+     .documents = DOCUMENTS_RESET,
      .lanes = 4,
      .parts = 4},
     /* K 4, D 2, T 2: on the second stage a lane's first gradients come before the sum of the lane before. */

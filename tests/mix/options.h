@@ -39,6 +39,7 @@ enum {
     OPT_BUFFERS,
     OPT_WATCH,
     OPT_EVAL,
+    OPT_DOCUMENTS,
     OPTIONS,
     /* Columns. */
     COL_DP = OPTIONS,
@@ -83,7 +84,7 @@ enum {
 };
 
 static const int option_sizes[OPTIONS] = {LAYOUTS, 4, ORDERS, TYPE_VALUES, 2, RECOMPUTE_CHOICES, 2, 2, 2, BATCHES,
-                                          LAYOUT_FAMILIES, 2, 3, SPLITS, 3, 4, WATCHES, 2};
+                                          LAYOUT_FAMILIES, 2, 3, SPLITS, 3, 4, WATCHES, 2, DOCUMENTS};
 
 /* By layout or order: the columns' values. */
 static int option_values[COLUMNS - OPTIONS][LAYOUTS];
@@ -196,7 +197,8 @@ static inline layout_run option_row(const cover_row *row, bool full) {
                                    .nodes = v[OPT_NODES] ? v[OPT_NODES] + 1 : 0,
                                    .buffers = option_buffers[v[OPT_BUFFERS]],
                                    .watch = v[OPT_WATCH],
-                                   .eval = v[OPT_EVAL]});
+                                   .eval = v[OPT_EVAL],
+                                   .documents = v[OPT_DOCUMENTS]});
 }
 
 #endif

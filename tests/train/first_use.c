@@ -71,6 +71,8 @@ static void in_every_type(void **state) {
     c.precision.loss_scale = 1024;
     c.parallel.recompute = TRINE_RECOMPUTE_FULL;
     expect_no_later_use(c, "fp16 throughout with recomputation");
+    c.data.data_path = c.data.val_data_path = training_windows(c.model.seq_length);
+    expect_no_later_use(c, "fp16 over documents");
 }
 
 /* 16 rows a micro-batch: chunks of 6, 6 and 4. */

@@ -134,6 +134,11 @@ static trine_config small_config(void) {
     return c;
 }
 
+static void set_resets(trine_config *c, bool attention, bool positions) {
+    c->data.reset_attention_mask = attention ? TRINE_RESET_YES : TRINE_RESET_AUTO;
+    c->data.reset_position_ids = positions ? TRINE_RESET_YES : TRINE_RESET_AUTO;
+}
+
 /* Each ZeRO stage with each schedule; of the six others the short form takes one, another one for the neighbours. */
 static void check_choices(trine_layout layout, int micros) {
     for (int choice = 0; choice < 4 * 3 * 2 * 3; choice++) {
@@ -154,6 +159,7 @@ static void check_choices(trine_layout layout, int micros) {
         c.micro_batch_size = c.parallel.sequence_parallel ? 8 : 3; /* tp divides 8 x 9 rows */
         c.global_batch_size = c.micro_batch_size * layout.dp * micros;
         set_type(&c, (choice + layout.dp + layout.tp + layout.pp) % TYPES);
+        set_resets(&c, choice % 17 % 2, choice % 19 % 2);
         check_config(c);
     }
 }
@@ -190,6 +196,7 @@ static void check_kind(trine_layout layout, shapes_kind kind, int n) {
     c.micro_batch_size = c.parallel.sequence_parallel ? 8 : 3;
     c.global_batch_size = c.micro_batch_size * layout.dp * (n % 9 + 1);
     set_type(&c, n % TYPES);
+    set_resets(&c, n % 11 % 2, n % 13 % 2);
     check_config(c);
 }
 
