@@ -19,7 +19,7 @@
 
 enum kind { ALL_REDUCE, REDUCE, REDUCE_SCATTER, BROADCAST, ALL_GATHER, SEND, RECV };
 
-enum { KINDS = RECV + 1 };
+enum { KINDS = RECV + 1, SIZES = 4 };
 
 /* MPI tags of a communicator: for its creation, for data, then for the first call of each kind. */
 enum { TAG_JOIN, TAG_JOINED, TAG_DATA, TAG_CONNECT, TAGS = TAG_CONNECT + KINDS };
@@ -72,12 +72,13 @@ struct ncclComm {
     int *members; /* (size) ranks in MPI_COMM_WORLD */
     int tag;
     bool aborted, destroyed;
-    bool *connected;      /* (size, KINDS) connections to ranks, by kind of call */
-    ncclResult_t state;   /* the result of ncclCommGetAsyncError */
-    job *open;            /* in the open ncclGroup */
-    int pending;          /* jobs on the stream */
-    cudaStream_t stream;  /* of those */
-    struct join *joining; /* NULL when all ranks have joined */
+    bool used[KINDS][SIZES]; /* collectives by size */
+    bool *connected;         /* (size, KINDS) connections to ranks, by kind of call */
+    ncclResult_t state;      /* the result of ncclCommGetAsyncError */
+    job *open;               /* in the open ncclGroup */
+    int pending;             /* jobs on the stream */
+    cudaStream_t stream;     /* of those */
+    struct join *joining;    /* NULL when all ranks have joined */
     ncclComm *next;
 };
 
@@ -612,12 +613,20 @@ static void check_buffers(const ncclComm *c, const part *p) {
     emu_check_device(names[p->what], p->dst, to);
 }
 
+/* By all ranks' bytes. */
+static int size_of(const ncclComm *c, const part *p) {
+    bool splits = p->what == REDUCE_SCATTER || p->what == ALL_GATHER;
+    size_t bytes = p->count * element(p->type) * (splits ? (size_t)c->size : 1);
+    return (bytes > (64 << 10)) + (bytes > (1 << 20)) + (bytes > (8 << 20));
+}
+
 static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
     if (!c || c->destroyed) emu_fault("%s: invalid communicator", names[p.what]);
     if (c->state != ncclSuccess) return c->state;
     if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "rank out of range");
     check_buffers(c, &p);
     emu_count("nccl", names[p.what], p.count * element(p.type));
+    c->used[p.what][size_of(c, &p)] = true;
     ncclGroupStart();
     if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
     job *j = c->open;
@@ -667,6 +676,22 @@ ncclResult_t ncclSend(const void *src, size_t count, ncclDataType_t type, int pe
 ncclResult_t ncclRecv(void *dst, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
     return call({RECV, NULL, (char *)dst, count, type, ncclSum, peer, NULL, 0}, comm, stream);
+}
+
+int ncclEmuConnections(int for_messages) {
+    int count = 0;
+    for (const ncclComm *c = comms; c; c = c->next)
+        for (int i = 0; !c->destroyed && i < c->size * KINDS; i++)
+            count += c->connected[i] && (i % KINDS >= SEND) == (for_messages != 0);
+    return count;
+}
+
+int ncclEmuAlgorithms(void) {
+    int count = 0;
+    for (const ncclComm *c = comms; c; c = c->next)
+        for (int i = 0; !c->destroyed && i < SEND * SIZES; i++)
+            count += c->used[i / SIZES][i % SIZES];
+    return count;
 }
 
 /* ---- Errors and destruction -------------------------------------------------------------------- */

@@ -19,6 +19,9 @@
  * receive has started (the checker's model); =2: in addition, operations of one ncclGroup on different
  * communicators do not start together; =3: one launch at a time, any of those whose streams have come to it, as on a
  * GPU whose multiprocessors are all taken; in the host's order with NCCL_LAUNCH_ORDER_IMPLICIT=1.
+ * ncclEmuConnections and ncclEmuAlgorithms, which NCCL has not: how many connections the process has made, for messages
+ * or for collectives; in how many kinds and sizes of collectives (up to 64 KiB, 1 MiB, 8 MiB, more) each communicator
+ * has been used, for each of which NCCL may choose another algorithm, and then takes memory.
  * TRINE_EMU_NCCL_LATE: delay of a rank in creating a communicator, seconds.
  * TRINE_EMU_NCCL_VERSION=21803: the result of ncclGetVersion; before 2.22 aborts do not wait together.
  * TRINE_EMU_PATIENCE: how long an abort waits for the device, seconds (3).
@@ -88,6 +91,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 const char *ncclGetErrorString(ncclResult_t result);
 const char *ncclGetLastError(ncclComm_t comm);
+
+int ncclEmuConnections(int for_messages);
+int ncclEmuAlgorithms(void);
 
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);

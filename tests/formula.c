@@ -395,12 +395,17 @@ static size_t stream_scratch(const sizes *s) {
     return attention > norm ? attention : norm;
 }
 
+/* With sequence parallelism: a buffer for what is gathered, and on a stage with blocks another for what is summed. */
+static size_t gathered(const formula_rank *r, const sizes *s) {
+    return s->split ? 1 + (blocks(r) > 0) : 0;
+}
+
 static void workspace(formula_bytes *f, const formula_rank *r, const sizes *s) {
     size_t widest = 3 * s->C > s->F ? 3 * s->C : s->F, units = s->L + 2;
     bool drops = r->config->model.hidden_dropout > 0;
     regions(f, MEM_WORKSPACE, 1, s->x * s->N * widest / s->tp);
     regions(f, MEM_WORKSPACE, 1, stream_scratch(s));
-    regions(f, MEM_WORKSPACE, s->split, s->x * s->N * s->C); /* unsharded input and output */
+    regions(f, MEM_WORKSPACE, gathered(r, s), s->x * s->N * s->C); /* unsharded input and output */
     regions(f, MEM_WORKSPACE, drops, s->x * s->R * s->C);
     regions(f, MEM_WORKSPACE, 1, r->attention);
     rebuilt(f, r, s);
@@ -486,7 +491,7 @@ static size_t read_by_tp(const formula_rank *r, const sizes *s) {
     if (s->recompute == TRINE_RECOMPUTE_FULL && blocks(r)) once += stream;
     if (s->split) {
         slot += norms * stream;
-        once += scratch * stream + aligned(s->x * s->N * s->C);
+        once += scratch * stream + gathered(r, s) * aligned(s->x * s->N * s->C);
         if (r->config->model.hidden_dropout > 0) once += stream;
         if (s->P == 1) once += streams(r, s) * stream;
         once += (s->recompute == TRINE_RECOMPUTE_NONE ? 2 : 4) * keep_count(r) * stream;

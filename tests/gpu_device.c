@@ -31,16 +31,20 @@ void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
 trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish) {
     cuda_gpu gpu;
     OK(cuda_describe(g->dev, &gpu));
-    const comm_gpu own = {g->dev, cuda_nccl(g->dev), gpu.info.bus, wish->ordered};
+    const comm_gpu own = {g->dev, cuda_nccl(g->dev), gpu.info.bus, wish->ordered, g->largest};
     return comm_gpu_create(g->mesh, &own);
 }
 
 void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
     gpu_device_open(g, mesh, wish);
     OK(gpu_device_join(g, wish));
+    gpu_device_use(g);
+}
+
+void gpu_device_use(gpu_device *g) {
     const device_region memory = {
         .dev = g->dev, .base = g->base, .bytes = g->bytes, .own = g->staging};
-    OK(comm_device_memory(mesh, &memory));
+    OK(comm_device_memory(g->mesh, &memory));
 }
 
 void gpu_device_destroy(gpu_device *g) {

@@ -12,6 +12,7 @@ typedef struct {
     trine_mesh *mesh;
     char *base, *seen, *staging;
     size_t bytes;
+    const size_t *largest; /* comm_gpu's; between open and join */
 } gpu_device;
 
 /* The path of the object, from the environment or the build; NULL if there is no such file. */
@@ -26,9 +27,11 @@ typedef struct {
 
 /* A GPU and its groups. Collective over: world. */
 void gpu_device_create(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish);
-/* The same in two steps, of which the second may fail. */
+/* The same in three steps, of which the second may fail. */
 void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish);
 trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish);
+/* The groups accept its memory. */
+void gpu_device_use(gpu_device *g);
 /* Call before destroying the mesh. Collective over: world. */
 void gpu_device_destroy(gpu_device *g);
 

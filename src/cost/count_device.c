@@ -43,14 +43,15 @@ SUM(flops)
 SUM(bytes)
 SUM(sent)
 
-trine_status count_collective(void *context, trine_tally_kind kind, size_t count,
-                              trine_dtype type) {
+trine_status count_collective(void *context, trine_tally_kind kind, size_t count, trine_dtype type,
+                              bool started) {
     count_trace *t = context;
     if (t->tp == 1) return TRINE_OK;
     return append(t, (count_event){.what = COUNT_collective,
                                    .kind = kind,
                                    .sent = (double)comm_bytes(kind, count, type, t->tp, 0, 0),
-                                   .moved = (double)(count * trine_dtype_bytes(type))});
+                                   .moved = (double)(count * trine_dtype_bytes(type)),
+                                   .started = started});
 }
 
 /* ---- Operators ------------------------------------------------------------------------------- */

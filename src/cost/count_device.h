@@ -36,6 +36,7 @@ typedef struct {
     trine_tally_kind kind;
     double sent; /* bytes that a rank sends (comm_bytes) */
     double moved; /* bytes of the whole buffer */
+    bool started; /* the wait for it comes behind the next product of the trace */
     double seconds; /* on a clock_device; else 0 */
 } count_event;
 
@@ -57,7 +58,7 @@ typedef struct {
 void count_device_init(count_device *d, const device *inner, count_trace *trace);
 
 /* A comm_count_call that appends to the trace `context`. */
-trine_status count_collective(void *context, trine_tally_kind kind, size_t count, trine_dtype type);
+trine_status count_collective(void *context, trine_tally_kind kind, size_t count, trine_dtype type, bool started);
 
 void count_trace_destroy(count_trace *t);
 /* The sums over all events. Pure. */

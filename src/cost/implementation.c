@@ -23,7 +23,7 @@ static const implementation_op megatron[] = {
 
 const implementation *implementation_of(implementation_kind kind) {
     static const implementation rows[IMPLEMENTATIONS] = {
-        [IMPLEMENTATION_TRINE] = {"trine", .grads = TRINE_F32},
+        [IMPLEMENTATION_TRINE] = {"trine", .grads = TRINE_F32, .hides_sums = true},
         [IMPLEMENTATION_MEGATRON_2021] = {"megatron-2021", megatron, .grads = TRINE_F16,
                                           .add_bytes = 6, .repeats_forward = true, .late = true,
                                           .blocks = true, .scatters = true, .dropout = 0.1},

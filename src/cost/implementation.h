@@ -37,8 +37,8 @@ typedef struct {
     double add_bytes;       /* for each parameter and micro-batch, if there are several: a pass that adds gradients;
                                0: they are added inside the product */
     bool repeats_forward;   /* full recomputation repeats the whole forward pass; selective, that of attention */
-    bool hides_sums;        /* tp's communication of a column-parallel layer's backward pass runs beside its weight
-                               gradient */
+    bool hides_sums;        /* in the backward pass of a column-parallel layer the gather of its input runs beside the
+                               product for the input's gradient, and the sum of that beside the weight's */
     bool late, late_alone;  /* sums over dp begin after the last micro-batch: in a pipeline; without one */
     bool blocks;            /* a stage waits for each message that it sends */
     bool scatters;          /* a message is 1 / tp of the activations, which the receiving node gathers */

@@ -10,8 +10,7 @@ typedef struct {
     trine_dtype type;
     unit_seconds sum;
     double kernels;
-    bool beside;   /* a product whose weight gradient is still to come has left something to hide */
-    double hidden; /* collectives that may run beside the next weight gradient */
+    double beside; /* collectives that run beside the next product */
 } pricing;
 
 static void move(pricing *p, double bytes) {
@@ -37,30 +36,30 @@ static void price_fused(pricing *p, const count_event *e) {
     p->sum.compute += e->flops / (rate * h->matmul_efficiency);
 }
 
+/* Whether a collective that was started runs beside what is computed until the wait for it. */
+static bool hides(const cost_rules *r) {
+    return r->by->hides_sums && !r->machine.h->host_moves;
+}
+
 static void price_collective(pricing *p, const count_event *e) {
     const cost_rules *r = p->rules;
     double time = op_collective(&r->machine, r->tp, e->kind, e->sent);
     p->kernels++;
     if (!cost_has(&r->machine, COST_TP)) return;
-    if (p->beside)
-        p->hidden += time;
+    if (e->started && hides(r))
+        p->beside += time;
     else
         p->sum.tp += time;
 }
 
-static void price_weight(pricing *p, const count_event *e, double time) {
-    const cost_rules *r = p->rules;
-    if (r->adds_apart && cost_has(&r->machine, COST_ADDS))
-        move(p, r->by->add_bytes * (double)e->product.rows * (double)e->product.columns);
-    p->sum.tp += fmax(0, p->hidden - time);
-    p->hidden = 0;
-    p->beside = false;
-}
-
 static void price_product(pricing *p, const count_event *e, double time) {
+    const cost_rules *r = p->rules;
     p->sum.compute += time;
-    if (e->what == COUNT_linear_backward_weight) price_weight(p, e, time);
-    if (e->what == COUNT_linear_backward_input) p->beside = p->rules->by->hides_sums;
+    p->sum.tp += fmax(0, p->beside - time);
+    p->beside = 0;
+    if (e->what == COUNT_linear_backward_weight && r->adds_apart &&
+        cost_has(&r->machine, COST_ADDS))
+        move(p, r->by->add_bytes * (double)e->product.rows * (double)e->product.columns);
 }
 
 static bool is_attention(const count_event *e) {
@@ -101,7 +100,7 @@ static void price(pricing *p, const count_event *e) {
 /* The operators' launches, and the time that the host needs for them where that is more than all of this. */
 static unit_seconds priced(pricing *p) {
     const hardware *h = p->rules->machine.h;
-    p->sum.tp += p->hidden;
+    p->sum.tp += p->beside;
     if (!cost_has(&p->rules->machine, COST_HOST)) return p->sum;
     p->sum.memory += p->kernels * h->launch_time;
     double busy = p->sum.compute + p->sum.memory + p->sum.tp;

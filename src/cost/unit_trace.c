@@ -44,6 +44,7 @@ static trine_status run(call *c, device *dev, trine_comm *tp, unit_pass pass) {
     tp_region region = {.comm = tp,
                         .dev = dev,
                         .full = c->scratch.full,
+                        .sum = c->scratch.sum,
                         .tree = s->exact,
                         .parts = gpt_parts(s),
                         .addends = c->scratch.addends,

@@ -94,7 +94,7 @@ typedef struct {
 typedef struct {
     unit_list lists[UNIT_KINDS];
     void *buffers[LIST_BUFFERS]; /* gradients inside a unit, and values that no backward pass reads */
-    void *full;                 /* (N, C): tp_region's; NULL without sequence parallelism */
+    void *full, *sum;           /* (N, C): tp_region's; NULL without sequence parallelism */
     void *addends;              /* (P, N, C): tp_region's, as `wide`; NULL without parts */
     float *wide;                /* (N, C) */
     void *dropped;               /* (R, C): a gradient after a dropout; NULL without dropout */

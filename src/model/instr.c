@@ -369,6 +369,7 @@ static void prepare(step_run *r, const instr *i, gpt_call *c) {
     c->tp = (tp_region){.comm = step_group(r, TRINE_TP),
                         .dev = r->dev,
                         .full = scratch->full,
+                        .sum = scratch->sum,
                         .tree = shape_of(s)->exact,
                         .parts = gpt_parts(shape_of(s)),
                         .addends = scratch->addends,

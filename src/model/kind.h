@@ -56,6 +56,7 @@ const char *layer_tensor_name(const trine_layer *row, const layer_tensor *t, cha
  * Without sequence parallelism a sum is an all-reduce, and nothing is gathered; with it a sum is a reduce-scatter. */
 typedef struct {
     int sums, gathers;
+    bool together; /* a sum and a gather are in progress at the same time, beside products */
 } tp_crossings;
 
 /* One micro-batch. */

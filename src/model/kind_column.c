@@ -57,7 +57,7 @@ const layer_kind kind_column = {
     .backward_input = backward_input,
     .backward_weight = backward_weight,
     .sends = {.gathers = 1},
-    .sends_backward = {.sums = 1, .gathers = 1},
+    .sends_backward = {.sums = 1, .gathers = 1, .together = true},
     .sends_input = {.sums = 1},
     .sends_weight = {.gathers = 1},
     .width = width,

@@ -64,25 +64,34 @@ static void take_loss(const taker *t, gpt_loss_scratch *out) {
     if (t->s->tp > 1) out->xent.own = take_bytes(t, parts * K * sizeof(float), true);
 }
 
-/* What several parts of a rank need for their sums over tp. */
-static void take_sums(const taker *t, gpt_scratch *out) {
+/* Whether a layer of these units sums and gathers at the same time. */
+static bool crosses_together(const gpt_scratch *out, const bool has[UNIT_KINDS]) {
+    for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
+        for (int n = 0; has[kind] && n < out->lists[kind].count; n++)
+            if (out->lists[kind].layers[n].kind->sends_backward.together) return true;
+    return false;
+}
+
+/* What is gathered and summed over tp. */
+static void take_crossings(const taker *t, const bool has[UNIT_KINDS], gpt_scratch *out) {
     size_t count = t->s->B * t->s->T * t->s->C, parts = (size_t)gpt_parts(t->s);
-    if (parts == 1) return;
-    out->addends = take(t, parts * count, false);
-    if (gpt_tp_ranks(t->s) > 1 && t->d->compute != TRINE_F32)
-        out->wide = take_bytes(t, count * sizeof(float), true);
+    bool wide = parts > 1 && gpt_tp_ranks(t->s) > 1 && t->d->compute != TRINE_F32;
+    if (parts > 1) out->addends = take(t, parts * count, false);
+    if (wide) out->wide = take_bytes(t, count * sizeof(float), true);
+    if (!gpt_splits_rows(t->s)) return;
+    out->full = take(t, count, true);
+    if (!wide) out->sum = crosses_together(out, has) ? take(t, count, true) : out->full;
 }
 
 void gpt_scratch_take(arena *a, const gpt_shape *s, const device *d, const bool has[UNIT_KINDS],
                       gpt_scratch *out) {
     const taker t = {a, s, d, MEM_WORKSPACE};
-    size_t N = s->B * s->T, R = gpt_rows(s).count;
+    size_t R = gpt_rows(s).count;
     *out = (gpt_scratch){.full = NULL};
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         list_resolve_valid(&out->lists[kind], s, kind);
     take_buffers(&t, out);
-    if (gpt_splits_rows(s)) out->full = take(&t, N * s->C, true);
-    take_sums(&t, out);
+    take_crossings(&t, has, out);
     if (s->hidden_dropout > 0) out->dropped = take(&t, R * s->C, gpt_splits_rows(s));
     out->workspace = arena_take(a, MEM_WORKSPACE, workspace_bytes(&t, out));
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)

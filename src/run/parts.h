@@ -27,5 +27,8 @@ typedef struct {
 
 /* `h` needs no memory (state_create is enough). Pure. */
 traffic traffic_of(const rank_state *h, const program *p);
+/* largest[g]: the bytes of the largest buffer that a collective of the program reduces or gathers over group g, 0:
+ * none. Pure. */
+void traffic_largest(const rank_state *h, const program *p, size_t largest[TRINE_GROUPS]);
 
 #endif

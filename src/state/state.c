@@ -108,6 +108,8 @@ uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kin
                      trine_dtype type) {
     trine_layout l = h->config.layout;
     axis_set axes = axes_of(over);
+    size_t bytes = count * trine_dtype_bytes(type);
+    if (h->largest && bytes > h->largest[over]) h->largest[over] = bytes;
     int part = h->config.tp_part;
     if (over == TRINE_TP_PART)
         return part ? comm_bytes(kind, count, type, part, h->config.coord.tp % part, 0) : 0;

@@ -96,6 +96,7 @@ typedef struct {
     void *scratch;                  /* the model's record */
     void **tables;                  /* host allocations of the tables above */
     int table_count;
+    size_t *largest; /* (TRINE_GROUPS) state_bytes raises a group's to the bytes of the whole buffer; NULL: not */
 } rank_state;
 
 /* Elements per transfer when parameters in device memory are set or compared by the host: 1 MiB, so that the

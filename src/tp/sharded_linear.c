@@ -30,22 +30,22 @@ trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, 
     return TRINE_OK;
 }
 
-trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_linear *l,
-                                      const void *dy, size_t N, size_t O, size_t I) {
+/* This rank's addends of dx. */
+static trine_status column_input(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
+                                 size_t N, size_t O, size_t I) {
     device *d = r->dev;
     size_t own = share(r, O);
     for (int p = 0; p < tp_parts(r); p++)
         TRY(d->ops->linear_backward_input(d, tp_addend(r, dx, p, N, I), tp_w(r, &l->weight, p),
                                           block(r, dy, p, N, own), N, own, I));
-    return tp_sum(r, dx, N, I);
+    return TRINE_OK;
 }
 
-trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
-                                       const void *x, size_t N, size_t O, size_t I) {
+/* `full` is x (N, I). */
+static trine_status column_weight(const tp_region *r, const tp_linear *l, const void *dy,
+                                  const void *full, size_t N, size_t O, size_t I) {
     device *d = r->dev;
-    const void *full;
     size_t own = share(r, O);
-    TRY(tp_gather(r, &full, x, N, I));
     for (int p = 0; p < tp_parts(r); p++)
         TRY(d->ops->linear_backward_weight(d, tp_dw(r, &l->weight, p), tp_dw(r, &l->bias, p),
                                            block(r, dy, p, N, own), full, N, own, I,
@@ -53,11 +53,30 @@ trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, c
     return TRINE_OK;
 }
 
-/* The addend of dx in r->full has been summed before x is gathered there. */
+trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_linear *l,
+                                      const void *dy, size_t N, size_t O, size_t I) {
+    TRY(column_input(r, dx, l, dy, N, O, I));
+    return tp_sum(r, dx, N, I);
+}
+
+trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,
+                                       const void *x, size_t N, size_t O, size_t I) {
+    const void *full;
+    TRY(tp_gather(r, &full, x, N, I));
+    return column_weight(r, l, dy, full, N, O, I);
+}
+
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I) {
-    TRY(tp_column_backward_input(r, dx, l, dy, N, O, I));
-    return tp_column_backward_weight(r, l, dy, x, N, O, I);
+    comm_request gather = {0}, sum = {0};
+    const void *full;
+    ASSERT(!r->full || r->sum != r->full);
+    TRY(tp_gather_start(r, &full, x, N, I, &gather));
+    TRY(column_input(r, dx, l, dy, N, O, I));
+    TRY(tp_sum_start(r, dx, N, I, &sum));
+    TRY(comm_wait(&gather));
+    TRY(column_weight(r, l, dy, full, N, O, I));
+    return tp_sum_finish(r, dx, N, I, &sum);
 }
 
 trine_status tp_row_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,

@@ -29,14 +29,17 @@
 #ifndef TRINE_TP_TP_H
 #define TRINE_TP_TP_H
 
+#include "comm/api/comm.h"
 #include "device/ops.h"
 #include "trine.h"
 
 typedef struct {
     trine_comm *comm; /* the tp group */
     device *dev;
-    void *full; /* sequence parallelism: scratch for the widest (N, C) that enters or leaves; not used
-                    after the call. NULL: no sequence parallelism, or tp 1 */
+    void *full; /* sequence parallelism: scratch for the widest (N, C) that enters; not used after the call. NULL:
+                   no sequence parallelism, or tp 1 */
+    void *sum;  /* with `full`, unless there is `wide`: scratch for the widest (N, C) that leaves, this rank's addend;
+                   not used after the call. It may be `full`, except in tp_column_backward */
     /* parallel.exact; zeros: not. */
     bool tree;     /* sums over tp are made by a tree */
     int parts;     /* P, that this rank plays */
@@ -69,23 +72,29 @@ typedef struct {
 } tp_rows;
 tp_rows tp_rows_of(const tp_region *r, size_t N);
 
-/* Enter forward, leave backward: *full (N, C) = the ranks' x (R, C): x itself, or gathered into r->full.
- * Collective over: tp. */
+/* Enter forward, leave backward: *full (N, C) = the ranks' x (R, C): x itself, or gathered into r->full. The second
+ * only starts it: *full may be read after comm_wait on *request. Collective over: tp. */
 trine_status tp_gather(const tp_region *r, const void **full, const void *x, size_t N, size_t C);
+trine_status tp_gather_start(const tp_region *r, const void **full, const void *x, size_t N, size_t C,
+                             comm_request *request);
 /* Row `at` of the full (N, C) after tp_gather. Pure. */
 void *tp_full_row(const tp_region *r, void *x, size_t at, size_t C);
 /* All parts; the number of this rank's first part among them; this rank's parts. Pure. */
 int tp_size(const tp_region *r);
 int tp_first(const tp_region *r);
 int tp_parts(const tp_region *r);
-/* The memory for the addend (N, C) of part p of a sum whose result is `sum` (R, C): `sum`, r->full, or a block of
+/* The memory for the addend (N, C) of part p of a sum whose result is `sum` (R, C): `sum`, r->sum, or a block of
  * r->addends. */
 void *tp_addend(const tp_region *r, void *sum, int p, size_t N, size_t C);
 /* Leave forward, enter backward: own (R, C) = own rows of the sum over tp of the addends at tp_addend(r, own), in
  * rank order or by the tree. Collective over: tp. */
 trine_status tp_sum(const tp_region *r, void *own, size_t N, size_t C);
-/* Its two steps: the sum of this rank's addends of rows [at, at + n), which were at tp_addend(r, own, p, n, C); then
- * that over ranks, of all N rows. */
+/* The same, to the bit, in the background: `own` and the addends belong to the sum until tp_sum_finish, which may
+ * wait for the other ranks. Other calls over tp may come in between. Collective over: tp. */
+trine_status tp_sum_start(const tp_region *r, void *own, size_t N, size_t C, comm_request *request);
+trine_status tp_sum_finish(const tp_region *r, void *own, size_t N, size_t C, comm_request *request);
+/* The two steps of tp_sum: the sum of this rank's addends of rows [at, at + n), which were at
+ * tp_addend(r, own, p, n, C); then that over ranks, of all N rows. */
 trine_status tp_sum_parts(const tp_region *r, void *own, size_t at, size_t n, size_t C);
 trine_status tp_sum_ranks(const tp_region *r, void *own, size_t N, size_t C);
 
@@ -94,7 +103,8 @@ trine_status tp_sum_ranks(const tp_region *r, void *own, size_t N, size_t C);
 trine_status tp_column_forward(const tp_region *r, void *y, const tp_linear *l, const void *x,
                                size_t N, size_t O, size_t I);
 /* dx (R, I) = own rows of the sum over tp of dy (N, O/tp) w; dweight, dbias (+)=. x (R, I) is that of
- * the forward pass. Collective over: tp. */
+ * the forward pass. The gather of x is started before the product for dx, and the sum of dx before that for
+ * dweight, as in Megatron-LM (LinearWithGradAccumulationAndAsyncCommunication). Collective over: tp. */
 trine_status tp_column_backward(const tp_region *r, void *dx, const tp_linear *l, const void *dy,
                                 const void *x, size_t N, size_t O, size_t I);
 /* y (R, O) = dropout(own rows of the sum over tp of x (N, I/tp) w^T + bias) + residual (R, O); drop
@@ -108,7 +118,8 @@ trine_status tp_row_backward(const tp_region *r, void *dx, const tp_linear *l, c
                              const void *x, size_t N, size_t O, size_t I);
 
 /* The two halves of these functions: dx, and the gradients of weight and bias. They compute the same bits in any
- * order; with sequence parallelism both halves of a row-parallel layer gather dy. Collective over: tp. */
+ * order, and wait at once; with sequence parallelism both halves of a row-parallel layer gather dy. Collective over:
+ * tp. */
 trine_status tp_column_backward_input(const tp_region *r, void *dx, const tp_linear *l,
                                       const void *dy, size_t N, size_t O, size_t I);
 trine_status tp_column_backward_weight(const tp_region *r, const tp_linear *l, const void *dy,

@@ -63,7 +63,13 @@ trine_status tp_logits_gather(const tp_region *r, void *all, const void *logits,
     return TRINE_OK;
 }
 
-/* The sum may replace x, so products with x come first. */
+/* Part p's addend of rows [at, at + N) of the sum whose result is x. */
+static void *addend_rows(const tp_region *r, void *x, int p, size_t at, size_t N, size_t C) {
+    char *addend = tp_addend(r, x, p, N, C);
+    return tp_parts(r) == 1 ? addend + at * C * trine_dtype_bytes(r->dev->compute) : addend;
+}
+
+/* The addends may replace x, so products with x come first. */
 trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const param *table,
                                 const void *dlogits, size_t N, size_t C, size_t V) {
     device *d = r->dev;
@@ -74,9 +80,8 @@ trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const pa
                                            block(r, dlogits, p, N, rows), full, N, rows, C,
                                            table->mode));
     for (int p = 0; p < tp_parts(r); p++)
-        TRY(d->ops->linear_backward_input(d, tp_parts(r) == 1 ? full : tp_addend(r, x, p, N, C),
-                                          tp_w(r, table, p), block(r, dlogits, p, N, rows), N, rows,
-                                          C));
+        TRY(d->ops->linear_backward_input(d, addend_rows(r, x, p, at, N, C), tp_w(r, table, p),
+                                          block(r, dlogits, p, N, rows), N, rows, C));
     return tp_sum_parts(r, x, at, N, C);
 }
 

@@ -26,14 +26,29 @@ void gpus_introduce(const trine_trainer *t, const device_config *config) {
     status_prefix(text);
 }
 
+/* The largest call of each group in a step. An evaluation makes none that is larger. */
+static trine_status find_largest(const trine_trainer *t, size_t largest[TRINE_GROUPS]) {
+    trine_coord at = trine_mesh_coord(t->mesh);
+    gpt_shape shape = resolve_shape(&t->config, t->dev, at.tp);
+    state_config of = resolve_state(&t->config, t->stages, &shape, t->dev, at);
+    rank_state h;
+    TRY(state_create(&h, &of));
+    traffic_largest(&h, &t->stages[at.pp], largest);
+    state_destroy(&h);
+    return TRINE_OK;
+}
+
 /* Chooses the groups that use NCCL, and creates them. */
 static trine_status make_groups(trine_trainer *t) {
     cuda_gpu gpu;
+    size_t largest[TRINE_GROUPS];
     TRY(trine_world_agree(t->world, cuda_describe(t->dev, &gpu)));
+    TRY(trine_world_agree(t->world, find_largest(t, largest)));
     comm_gpu own = {.dev = t->dev,
                     .nccl = cuda_nccl(t->dev),
                     .name = gpu.info.bus,
-                    .ordered = resolve_ordered(&t->config)};
+                    .ordered = resolve_ordered(&t->config),
+                    .largest = largest};
     TRY(comm_gpu_create(t->mesh, &own));
     return TRINE_OK;
 }

@@ -6,7 +6,9 @@
 #include "gpu_device.h"
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,6 +223,110 @@ static void maxima_see_nan(void **state) {
             assert_true(i == 3 ? isnan(x[i]) : x[i] == (float)(size - 1 - i));
     }
     leave();
+}
+
+/* Of more numbers than the scratch holds at a time, in each call that has maxima: those of the host's transport. */
+static void maxima_in_pieces(void **state) {
+    (void)state;
+    const size_t part = NCCL_SCRATCH / sizeof(float) / (size_t)trine_world_size(harness_world) + 77;
+    const size_t count = part * (size_t)trine_world_size(harness_world);
+    trine_comm *comm = enter_apart(false, count * sizeof(float));
+    float *x = (float *)(void *)gpu.seen, *host = malloc(count * sizeof *host);
+    assert_non_null(host);
+    for (int call = 0; call < 3; call++) {
+        float *dst = call < 2 ? x : x + (size_t)rank * part;
+        size_t set = call == 0 ? count : call == 1 ? (rank == 0) * count : part;
+        fill(x, count);
+        memcpy(host, x, count * sizeof *x);
+        for (int side = 0; side < 2; side++) {
+            float *to = side ? host + (dst - x) : addr(dst);
+            const float *from = side ? host : addr(x);
+            if (call == 0) OK(trine_all_reduce(comm, to, from, count, TRINE_F32, TRINE_MAX));
+            if (call == 1) OK(trine_reduce(comm, to, from, count, TRINE_F32, TRINE_MAX, 0));
+            if (call == 2) OK(trine_reduce_scatter(comm, to, from, count, TRINE_F32, TRINE_MAX));
+        }
+        gpu_device_fetch(&gpu, x, count * sizeof *x);
+        assert_memory_equal(dst, host + (dst - x), set * sizeof *x);
+    }
+    free(host);
+    leave();
+}
+
+/* A function of the emulation that NCCL has not. */
+static void *of_emulation(const char *function) {
+    char path[512];
+    const char *build = getenv("BUILD");
+    snprintf(path, sizeof path, "%s/emu/libnccl_emu.so", build ? build : "build");
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD), *found = NULL;
+    assert_non_null(library);
+    found = dlsym(library, function);
+    assert_non_null(found);
+    dlclose(library);
+    return found;
+}
+
+/* Connections of this process for messages. */
+static int messages_connected(void) {
+    int (*connections)(int);
+    *(void **)&connections = of_emulation("ncclEmuConnections");
+    return connections(1);
+}
+
+/* NCCL takes memory for each peer that a rank exchanges messages with. Only sums in a fixed order do, and lanes. */
+static void messages_connect_who_sends_some(void **state) {
+    (void)state;
+    enum { COUNT = 100000 };
+    for (int ordered = 0; ordered < 2; ordered++) {
+        trine_comm *comm = enter_apart(ordered, BYTES);
+        float *x = (float *)(void *)gpu.seen;
+        int before = messages_connected(), peers = 2 * (size - 1); /* to each, and from each */
+        assert_true(ordered ? before >= peers : before == 0);
+        fill(x, COUNT);
+        OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_F32, TRINE_SUM));
+        OK(trine_all_reduce(comm, addr(x), addr(x), COUNT, TRINE_F32, TRINE_MAX));
+        assert_int_equal(messages_connected(), before);
+        leave();
+    }
+    enter_lanes(TRINE_TRANSPORT_AUTO, (gpu_wish){trine_world_rank(harness_world), BYTES, false});
+    assert_true(messages_connected() >= 2 * (size == 2 ? 1 : 2)); /* neighbours in a ring */
+    leave();
+}
+
+static int algorithms(void) {
+    int (*count)(void);
+    *(void **)&count = of_emulation("ncclEmuAlgorithms");
+    return count();
+}
+
+/* NCCL chooses algorithms by size, and takes memory for each when it is first used: a group is warmed at the sizes up to
+ * that of its largest call, and at no other. */
+static void groups_are_warmed_at_their_sizes(void **state) {
+    (void)state;
+    const size_t sizes[] = {4, 100 << 10, 3 << 20, 9 << 20};
+    int of[4];
+    for (int n = 0; n < 4; n++) {
+        size_t largest[TRINE_GROUPS] = {[TRINE_DP] = sizes[n]};
+        const gpu_wish wish = {trine_world_rank(harness_world), (size_t)9 << 20, false};
+        make_mesh((trine_layout){.dp = trine_world_size(harness_world), .tp = 1, .pp = 1},
+                  TRINE_TRANSPORT_AUTO);
+        gpu_device_open(&gpu, mesh, &wish);
+        gpu.largest = largest;
+        OK(gpu_device_join(&gpu, &wish));
+        gpu_device_use(&gpu);
+        trine_comm *comm = trine_mesh_group(mesh, TRINE_DP);
+        of[n] = algorithms();
+        for (int k = 0; k <= n; k++) {
+            size_t part = sizes[k] / sizeof(float) / (size_t)size, count = part * (size_t)size;
+            float *x = addr(gpu.seen), *own = x + (size_t)rank * part;
+            if (!count) continue;
+            OK(trine_all_reduce(comm, x, x, count, TRINE_F32, TRINE_SUM));
+            OK(trine_reduce_scatter(comm, own, x, count, TRINE_F32, TRINE_SUM));
+            OK(trine_all_gather(comm, x, own, count, TRINE_F32));
+        }
+        assert_int_equal(algorithms(), of[n]);
+        leave();
+        assert_true(n == 0 || of[n] == of[n - 1] + 3);
+    }
 }
 
 /* More 16-bit numbers than the scratch holds at a time: the ordered sum of the host's transport, bit for bit. */
@@ -638,6 +744,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(groups_differ),
         cmocka_unit_test(shared_gpus_are_refused_when_forced),
         cmocka_unit_test(own_sums_are_near),
+        cmocka_unit_test(maxima_in_pieces),
+        cmocka_unit_test(messages_connect_who_sends_some),
+        cmocka_unit_test(groups_are_warmed_at_their_sizes),
         cmocka_unit_test(own_sums_of_halves_are_near),
         cmocka_unit_test(own_sums_are_not_ordered),
         cmocka_unit_test(maxima_see_nan),

@@ -167,10 +167,55 @@ static void a_block_has_megatrons_kernels(void **state) {
     NEAR(block_cost(&c, by, BACKWARD, true), 8 + 4 + 16 + 2 + 2, 1e-6);
 }
 
+/* ---- What runs beside products ---- */
+
+/* Seconds of a block's communication over tp 2, where a reduce-scatter or a gather takes one, an all-reduce two, and a
+ * product far more, or nothing. */
+static double over_tp(bool sequence, implementation_kind by, instr_kind kind, bool slow,
+                      bool host_moves) {
+    trine_config c = config_of("gpt2", 2, sequence, TRINE_RECOMPUTE_NONE);
+    hardware h = counting(false);
+    rehearsal r;
+    unit_seconds sum;
+    h.node_latency = 1;
+    h.matmul_rate = slow ? 1 : 1e30;
+    h.memory_rate = 1e30;
+    h.host_moves = host_moves;
+    OK(rehearse(&r, &c, 0, REHEARSE_PROGRAMS));
+    gpt_shape s = resolve_shape(&r.config, r.dev, 0);
+    cost_rules rules = {.machine = {.h = &h}, .by = implementation_of(by), .tp = {2, 1, 8}};
+    unit_pass pass = {.kind = kind, .keeps = kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT};
+    OK(unit_cost(&rules, &s, r.dev, 1, pass, &sum));
+    rehearsal_end(&r);
+    return sum.tp;
+}
+
+/* With sequence parallelism 4 of 10 calls, without 2 of 4, if the backward pass is not split; behind what takes no
+ * time nothing hides, nor where the processor that computes moves the data. */
+static void a_column_hides_its_calls_behind_its_products(void **state) {
+    (void)state;
+    const implementation_kind own = IMPLEMENTATION_TRINE;
+    static const double calls[][2] = {{2 * 2, 2 * 2}, {4, 6}}, exposed[][2] = {{2 * 2, 0}, {4, 2}};
+    for (int n = 0; n < 2; n++)
+        for (int back = 0; back < 2; back++) {
+            instr_kind kind = back ? BACKWARD : FORWARD;
+            NEAR(over_tp(n, own, kind, true, false), exposed[n][back], 1e-6);
+            NEAR(over_tp(n, IMPLEMENTATION_MEGATRON_2022, kind, true, false), exposed[n][back],
+                 1e-6);
+            NEAR(over_tp(n, IMPLEMENTATION_MEGATRON_2021, kind, true, false), calls[n][back], 1e-6);
+            NEAR(over_tp(n, own, kind, false, false), calls[n][back], 1e-6);
+            NEAR(over_tp(n, own, kind, true, true), calls[n][back], 1e-6);
+        }
+    NEAR(over_tp(true, own, BACKWARD_INPUT, true, false), 4, 1e-6);
+    NEAR(over_tp(true, own, BACKWARD_WEIGHT, true, false), 4, 1e-6);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(flops_are_those_of_the_model),
-                                       cmocka_unit_test(bytes_sent_are_those_of_the_plan),
-                                       cmocka_unit_test(a_block_moves_what_megatrons_kernels_move),
-                                       cmocka_unit_test(a_block_has_megatrons_kernels)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flops_are_those_of_the_model),
+        cmocka_unit_test(bytes_sent_are_those_of_the_plan),
+        cmocka_unit_test(a_block_moves_what_megatrons_kernels_move),
+        cmocka_unit_test(a_block_has_megatrons_kernels),
+        cmocka_unit_test(a_column_hides_its_calls_behind_its_products)};
     return HARNESS_RUN_ALONE(tests);
 }

@@ -89,6 +89,7 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
     double scale = 1.0 / (double)N;
     m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
     m->tp.full = m->scratch.full;
+    m->tp.sum = m->scratch.sum;
     m->run.scratch = &m->scratch;
     OK(rope_write(m->dev, &m->s, m->scratch.rope));
     m->run.seed = 17;

@@ -63,11 +63,13 @@ static cut cut_open(size_t tp, bool sequence) {
     if (sequence && tp > 1) c.r.full = memory(N * W * c.element);
     if (P > 1) c.r.addends = memory(P * N * W * c.element);
     if (P > 1 && tp > 1 && dev->compute != TRINE_F32) c.r.wide = memory(N * W * sizeof(float));
+    if (c.r.full && !c.r.wide) c.r.sum = memory(N * W * c.element);
     return c;
 }
 
 static void cut_close(cut *c) {
     free(c->r.full);
+    free(c->r.sum);
     free(c->r.addends);
     free(c->r.wide);
     trine_mesh_destroy(&c->mesh);

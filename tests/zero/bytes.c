@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/api/axes.h"
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
+#include "comm/api/observe.h"
 #include "device/ops.h"
 
 static formula_rank rank_of(const trine_trainer *t) {
@@ -280,6 +282,32 @@ static void check_passes(const trine_trainer *t, const formula_sent *f) {
     }
 }
 
+/* ---- The largest call of each group ----------------------------------------------------------- */
+
+static size_t seen[TRINE_GROUPS];
+
+static void see(void *context, const comm_called *call) {
+    (void)context;
+    if (call->bytes > seen[call->group]) seen[call->group] = call->bytes;
+}
+
+static void see_end(void *context) {
+    (void)context;
+}
+
+static const comm_observer observer = {NULL, see, see_end};
+
+/* Those that NCCL's groups are warmed at. */
+static void check_largest(const trine_trainer *t) {
+    size_t largest[TRINE_GROUPS];
+    traffic_largest(&t->held, &t->stages[trine_mesh_coord(t->mesh).pp], largest);
+    for (int g = 0; g < TRINE_GROUPS; g++)
+        if (axes_add((trine_group)g) &&
+            trine_comm_size(trine_mesh_group(t->mesh, (trine_group)g)) > 1 && seen[g] != largest[g])
+            fail_msg("%s: group %s: a call of %zu bytes, the plan's largest has %zu",
+                     describe(&t->config), comm_group_name((trine_group)g), seen[g], largest[g]);
+}
+
 /* ---- Layouts --------------------------------------------------------------------------------- */
 
 static bool full; /* with TRINE_FULL */
@@ -297,7 +325,11 @@ static void check(const trine_config *c) {
     check_report(t);
     if (second) OK(trine_trainer_step(t, &m));
     tallies before = tallies_of(t);
+    memset(seen, 0, sizeof seen);
+    comm_observe(harness_world, &observer);
     OK(trine_trainer_step(t, &m));
+    comm_observe_end(harness_world, &observer);
+    check_largest(t);
     formula_rank r = rank_of(t);
     formula_sent f = formula_traffic(&r);
     check_tallies(t, &before, &f);

@@ -117,7 +117,8 @@ static trine_status count_call(const trine_comm *comm, const comm_call *call) {
     bool known = call->kind == TRINE_TALLY_ALL_REDUCE || call->kind == TRINE_TALLY_ALL_GATHER ||
                  call->kind == TRINE_TALLY_REDUCE_SCATTER;
     CHECK(known, TRINE_EUNSUPPORTED, "a group that counts has no %s", tally_kind_text(call->kind));
-    return comm->counts(comm->counter, call->kind, call->count, call->type);
+    return comm->counts(comm->counter, call->kind, call->count, call->type,
+                        call->starts && !call->waits);
 }
 
 /* After the checks, before the transport. */
@@ -277,6 +278,7 @@ static void request_begin(comm_request *request, trine_comm *comm, const comm_ca
                               .count = call->count,
                               .peer = call->peer,
                               .call = comm->calls,
+                              .waits = call->waits,
                               .chain = comm->trail->chain};
     if (!is_message(call->kind)) return;
     size_t to = call->kind == TRINE_TALLY_SEND ? 0 : (size_t)comm->size;
@@ -295,10 +297,9 @@ static trine_status request_started(comm_request *request, trine_status status) 
 static trine_status start_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                                  trine_dtype type, comm_request *request, bool waits) {
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_GATHER, .count = count, .type = type,
-                                 .peer = NO_PEER, .starts = true);
+                                 .peer = NO_PEER, .starts = true, .waits = waits);
     TRY(begin(comm, call, dst, true, src, true));
     request_begin(request, comm, call);
-    request->waits = waits;
     return request_started(request, comm->transport->all_gather_start(
                                         comm, dst, src, part_bytes(comm, count, type), request));
 }

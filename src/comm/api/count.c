@@ -16,7 +16,13 @@ static trine_status barrier(trine_comm *comm) {
     return TRINE_OK;
 }
 
-/* It is complete at once. */
+/* Complete at once, as a gather is. */
+static trine_status all_reduce_start(trine_comm *comm, void *dst, const void *src, size_t count,
+                                     trine_dtype type, trine_reduction op, comm_request *request) {
+    request->active = false;
+    return all_reduce(comm, dst, src, count, type, op);
+}
+
 static trine_status all_gather_start(trine_comm *comm, void *dst, const void *src, size_t part,
                                      comm_request *request) {
     (void)comm, (void)dst, (void)src, (void)part;
@@ -28,6 +34,8 @@ static const comm_transport count_transport = {.name = "count",
                                                .barrier = barrier,
                                                .all_reduce = all_reduce,
                                                .reduce_scatter = all_reduce,
+                                               .all_reduce_start = all_reduce_start,
+                                               .reduce_scatter_start = all_reduce_start,
                                                .all_gather_start = all_gather_start};
 
 trine_status comm_count_create(trine_comm **comm, trine_group group, int size, comm_count_call call,

@@ -5,8 +5,10 @@
 
 #include "comm/api/comm.h"
 
-/* One collective of `count` elements, as comm_bytes counts it. Errors end the call. */
-typedef trine_status (*comm_count_call)(void *context, trine_tally_kind kind, size_t count, trine_dtype type);
+/* One collective of `count` elements, as comm_bytes counts it; started: the caller goes on and waits for it later.
+ * Errors end the call. */
+typedef trine_status (*comm_count_call)(void *context, trine_tally_kind kind, size_t count, trine_dtype type,
+                                        bool started);
 
 /* This process is rank 0 of `size`. All-reduce, all-gather and reduce-scatter only; other calls are
  * TRINE_EUNSUPPORTED. *comm is the caller's. Errors: TRINE_ENOMEM. Not collective. */

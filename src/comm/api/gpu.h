@@ -22,6 +22,8 @@ typedef struct {
     const void *nccl; /* the comm_nccl of the CUDA library (nccl.h); NULL: built without NCCL */
     const char *name; /* unique on its host: the PCI address */
     bool ordered;     /* NCCL's additions in rank order */
+    const size_t *largest; /* (TRINE_GROUPS) bytes of each group's largest reduction or gather, the same on its ranks;
+                              NULL: unknown */
 } comm_gpu;
 
 /* Before comm_device_memory. Errors: TRINE_EUNSUPPORTED if the transport is forced to be nccl and a rank has no

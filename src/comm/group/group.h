@@ -16,6 +16,7 @@ typedef struct {
     trine_reduction op; /* reductions only */
     int peer;           /* root or peer in the group, or NO_PEER */
     bool starts;        /* a wait for it follows */
+    bool waits;         /* at once */
 } comm_call;
 
 /* Two calls of a group, at the same place in its order, that differ. */
@@ -78,7 +79,8 @@ struct trine_comm {
     struct nccl_group *nccl_group;
     struct comm_gpus *gpus; /* mesh/gpu.c's, in the dp group of a mesh */
     /* api/count.c's: told of each call, which moves nothing; NULL in a group with peers. */
-    trine_status (*counts)(void *counter, trine_tally_kind kind, size_t count, trine_dtype type);
+    trine_status (*counts)(void *counter, trine_tally_kind kind, size_t count, trine_dtype type,
+                           bool started);
     void *counter;
 };
 

@@ -163,11 +163,18 @@ static trine_status share_id(struct comm_gpus *g, trine_comm *comm, char id[NCCL
     return TRINE_OK;
 }
 
-static trine_status prepare(struct comm_gpus *g, trine_comm *comm) {
+/* Of a group that makes no call: the smallest. */
+static size_t largest_of(const comm_gpu *gpu, trine_group group) {
+    if (!gpu->largest) return 0;
+    return gpu->largest[group] ? gpu->largest[group] : 1;
+}
+
+static trine_status prepare(struct comm_gpus *g, trine_comm *comm, const comm_gpu *gpu) {
     const nccl_place place = {.name = comm_group_name(comm->group),
                               .size = comm->size,
                               .rank = comm->rank,
-                              .adds = axes_add(comm->group)};
+                              .adds = axes_add(comm->group),
+                              .largest = largest_of(gpu, comm->group)};
     TRY(g->nccl->prepare(g->rank, &comm->nccl_group, &place));
     comm->nccl = g->nccl;
     return TRINE_OK;
@@ -233,7 +240,7 @@ static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const 
     TRY(open_rank(g, gpu));
     for (int i = 0; i < o.count; i++) {
         trine_comm *comm = trine_mesh_group(mesh, o.groups[i]);
-        if (wants_nccl(comm, names)) TRY(prepare(g, comm));
+        if (wants_nccl(comm, names)) TRY(prepare(g, comm, gpu));
     }
     return TRINE_OK;
 }

@@ -58,6 +58,7 @@ struct nccl_group {
     int size, rank;
     char *scratch; /* (size, chunk) addends; NULL if the group does not reduce */
     size_t chunk;  /* bytes, for each rank */
+    size_t largest; /* nccl_place's */
     bool joins;    /* has a call in the open message group */
     nccl_ticket *tickets; /* (slots) tickets after number `finished`, each at number % slots */
     uint64_t slots;
@@ -120,8 +121,13 @@ NCCL_ROW(reduce_scatter_start);
 NCCL_ROW(reduce_scatter_onto_start);
 NCCL_ROW(all_gather);
 
-/* Makes each kind of call of the group once, and waits: NCCL connects ranks, and allocates memory for that, when a
- * connection is first used. Collective over: the group. */
+/* *p: device memory for `what`; cudaFree frees it. Errors: TRINE_ENOMEM, which names it; TRINE_EMATH. */
+trine_status nccl_take(const nccl_group *g, char **p, size_t bytes, const char *what);
+
+/* Makes each kind of call of the group, in the sizes in which it is made, and waits: NCCL connects ranks, and allocates
+ * memory for that, when a connection or an algorithm is first used (NCCL_RUNTIME_CONNECT), and chooses algorithms by
+ * size. Messages only in groups that send some: a connection takes memory for each peer. Takes a buffer of the largest
+ * call and frees it. Collective over: the group. */
 trine_status nccl_warm_up(nccl_group *g);
 
 /* make.cu: functions of the table. */

@@ -101,12 +101,12 @@ trine_status nccl_make_id(nccl_rank *r, char id[NCCL_ID]) {
 }
 
 /* On an out-of-memory error, the caller knows what would free memory. */
-static trine_status take_scratch(nccl_group *g) {
-    cudaError_t e = cudaMalloc((void **)&g->scratch, NCCL_SCRATCH);
+trine_status nccl_take(const nccl_group *g, char **p, size_t bytes, const char *what) {
+    cudaError_t e = cudaMalloc((void **)p, bytes);
     if (e != cudaSuccess) (void)cudaGetLastError(); /* clears the error */
     CHECK(e != cudaErrorMemoryAllocation, TRINE_ENOMEM,
-          "no memory for the %zu-byte reduction buffer of group %s of %d on GPU %s", NCCL_SCRATCH,
-          g->name, g->size, g->r->gpu);
+          "no memory for the %zu-byte %s of group %s of %d on GPU %s", bytes, what, g->name,
+          g->size, g->r->gpu);
     CHECK(e == cudaSuccess, TRINE_EMATH, "GPU %s: %s", g->r->gpu, cudaGetErrorString(e));
     return TRINE_OK;
 }
@@ -117,7 +117,7 @@ static trine_status take_from_device(nccl_group *g, bool adds) {
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     TRY_CUDA(cudaStreamCreateWithPriority(&g->stream, cudaStreamNonBlocking, greatest));
     g->chunk = NCCL_SCRATCH / (size_t)g->size / 256 * 256;
-    return adds ? take_scratch(g) : TRINE_OK;
+    return adds ? nccl_take(g, &g->scratch, NCCL_SCRATCH, "reduction buffer") : TRINE_OK;
 }
 
 static void append(nccl_rank *r, nccl_group *g) {
@@ -134,6 +134,7 @@ trine_status nccl_prepare(nccl_rank *r, nccl_group **out, const nccl_place *plac
     g->r = r;
     g->size = place->size;
     g->rank = place->rank;
+    g->largest = place->largest;
     snprintf(g->name, sizeof g->name, "%s", place->name);
     append(r, g);
     return take_from_device(g, place->adds);

@@ -140,7 +140,26 @@ static trine_status rank_order_reduce(nccl_group *g, char *dst, const char *src,
     return TRINE_OK;
 }
 
+/* Maxima have no order, but a NaN must win: all addends on all ranks, a piece at a time, without messages, for which
+ * NCCL would connect ranks that exchange nothing else. dst is set where `wanted`. */
+static trine_status gather_maxima(nccl_group *g, char *dst, const char *src, size_t count,
+                                  trine_dtype type, bool wanted) {
+    size_t element = element_bytes(type), step = g->chunk / element;
+    for (size_t at = 0; at < count; at += step) {
+        size_t n = count - at < step ? count - at : step, bytes = n * element;
+        TRY_NCCL(g, AllGather, src + at * element, g->scratch, bytes, ncclUint8, g->comm,
+                 g->stream);
+        const char *own = g->scratch + (size_t)g->rank * bytes;
+        if (wanted) TRY(add_up(g, dst + at * element, NULL, own, n, n, type, TRINE_MAX));
+    }
+    return TRINE_OK;
+}
+
 /* ---- Reductions -------------------------------------------------------------------------------- */
+
+static bool is_maximum(const nccl_group *g, trine_dtype type, trine_reduction op) {
+    return op == TRINE_MAX && keeps_order(g, type, op);
+}
 
 static ncclDataType_t type_of(trine_dtype type) {
     switch (type) {
@@ -163,7 +182,9 @@ static trine_status all_reduce(nccl_group *g, void *dst, const void *src, size_t
                                trine_dtype type, trine_reduction op) {
     ASSERT(g->scratch && !g->r->fusing);
     TRY(nccl_before(g));
-    if (keeps_order(g, type, op))
+    if (is_maximum(g, type, op))
+        TRY(gather_maxima(g, (char *)dst, (const char *)src, count, type, true));
+    else if (keeps_order(g, type, op))
         TRY(rank_order_all_reduce(g, (char *)dst, (const char *)src, count, type, op));
     else
         TRY_NCCL(g, AllReduce, src, dst, count, type_of(type), op_of(op), g->comm, g->stream);
@@ -186,7 +207,9 @@ trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count
                          trine_reduction op, int root) {
     ASSERT(g->scratch);
     TRY(nccl_before(g));
-    if (keeps_order(g, type, op))
+    if (is_maximum(g, type, op))
+        TRY(gather_maxima(g, (char *)dst, (const char *)src, count, type, g->rank == root));
+    else if (keeps_order(g, type, op))
         TRY(rank_order_reduce(g, (char *)dst, (const char *)src, count, type, op, root));
     else
         TRY_NCCL(g, Reduce, src, dst, count, type_of(type), op_of(op), root, g->comm, g->stream);
@@ -195,9 +218,15 @@ trine_status nccl_reduce(nccl_group *g, void *dst, const void *src, size_t count
 
 static trine_status reduce_scatter(nccl_group *g, void *dst, const void *src, size_t part,
                                    trine_dtype type, trine_reduction op) {
-    size_t count = part * (size_t)g->size;
+    size_t count = part * (size_t)g->size, bytes = part * element_bytes(type);
     ASSERT(g->scratch && !g->r->fusing);
     TRY(nccl_before(g));
+    if (is_maximum(g, type, op)) {
+        for (int r = 0; r < g->size; r++)
+            TRY(gather_maxima(g, (char *)dst, (const char *)src + (size_t)r * bytes, part, type,
+                              r == g->rank));
+        return TRINE_OK;
+    }
     if (keeps_order(g, type, op))
         TRY(reduce_slices(g, (char *)dst, false, (const char *)src, count, part, type, op));
     else
@@ -305,34 +334,50 @@ trine_status nccl_all_gather(nccl_group *g, void *dst, const void *src, size_t p
 
 /* ---- The first calls --------------------------------------------------------------------------- */
 
-/* Bytes of the largest vector, for which NCCL uses other connections than for the smallest; bytes
- * to a peer. */
-#define WARM         ((size_t)1 << 20)
-#define WARM_SEGMENT ((size_t)16)
+/* NCCL chooses an algorithm by the size of a call. */
+static const size_t warm_sizes[] = {4, (size_t)64 << 10, (size_t)1 << 20, (size_t)8 << 20};
 
-static trine_status sum_and_gather(nccl_group *g, char *buf) {
-    size_t part = WARM / sizeof(float) / (size_t)g->size;
+#define WARM_UNKNOWN ((size_t)8 << 20) /* the largest call, if it is not known */
+#define WARM_SEGMENT ((size_t)16)      /* bytes to a peer */
+
+/* Calls on vectors of `bytes`, at least a number of each rank. */
+static trine_status sum_and_gather(nccl_group *g, char *buf, size_t bytes) {
+    size_t count = bytes / sizeof(float), part = count / (size_t)g->size;
+    if (part < 1) part = 1;
     char *own = buf + (size_t)g->rank * part * sizeof(float);
-    TRY_NCCL(g, AllReduce, buf, buf, 1, ncclFloat32, ncclSum, g->comm, g->stream);
-    TRY_NCCL(g, AllReduce, buf, buf, WARM / sizeof(float), ncclFloat32, ncclSum, g->comm,
-             g->stream);
+    TRY_NCCL(g, AllReduce, buf, buf, count, ncclFloat32, ncclSum, g->comm, g->stream);
     TRY_NCCL(g, ReduceScatter, buf, own, part, ncclFloat32, ncclSum, g->comm, g->stream);
     TRY_NCCL(g, AllGather, own, buf, part, ncclFloat32, g->comm, g->stream);
     return TRINE_OK;
 }
 
-static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes) {
+static trine_status warm_sums(nccl_group *g, char *buf, size_t largest) {
+    for (size_t bytes : warm_sizes)
+        if (bytes < largest) TRY(sum_and_gather(g, buf, bytes));
+    return sum_and_gather(g, buf, largest);
+}
+
+/* Whether the group sends messages: lanes and tie do, and sums in a fixed order. */
+static bool sends_messages(const nccl_group *g) {
+    return !g->scratch || g->r->ordered;
+}
+
+static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes, size_t largest) {
     TRY_CUDA(cudaMemsetAsync(buf, 0, bytes, g->stream));
-    if (g->scratch) TRY(sum_and_gather(g, buf));
-    TRY(exchange_parts(g, buf, WARM_SEGMENT, buf + bytes / 2, WARM_SEGMENT, WARM_SEGMENT));
+    if (g->scratch) TRY(warm_sums(g, buf, largest));
+    if (sends_messages(g))
+        TRY(exchange_parts(g, buf, WARM_SEGMENT, buf + bytes / 2, WARM_SEGMENT, WARM_SEGMENT));
     return nccl_await(g->r, g->stream);
 }
 
 trine_status nccl_warm_up(nccl_group *g) {
-    size_t bytes = g->scratch ? WARM : 2 * WARM_SEGMENT * (size_t)g->size;
-    char *buf = g->scratch;
-    if (!buf) TRY_CUDA(cudaMalloc((void **)&buf, bytes));
-    TRY(make_each_call(g, buf, bytes));
-    if (buf != g->scratch) TRY_CUDA(cudaFree(buf));
+    size_t largest = g->largest ? g->largest : WARM_UNKNOWN;
+    size_t bytes = 2 * WARM_SEGMENT * (size_t)g->size;
+    char *buf;
+    if (largest < sizeof(float)) largest = sizeof(float);
+    if (g->scratch && bytes < largest) bytes = largest;
+    TRY(nccl_take(g, &buf, bytes, "largest call"));
+    TRY(make_each_call(g, buf, bytes, largest));
+    TRY_CUDA(cudaFree(buf));
     return TRINE_OK;
 }
