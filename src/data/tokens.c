@@ -293,11 +293,11 @@ typedef struct {
     int32_t *inputs, *targets; /* targets NULL: inputs only */
     size_t count, done;        /* number of inputs; tokens processed so far */
     uint32_t vocab;
-} window;
+} pieces;
 
 static trine_status take_tokens(void *context, const shard *s, const unsigned char *bytes,
                                 uint64_t first, size_t count) {
-    window *w = context;
+    pieces *w = context;
     for (size_t i = 0; i < count; i++, w->done++) {
         int64_t id = token_at(s, bytes, i);
         CHECK(id >= 0 && id < w->vocab, TRINE_EDATA,
@@ -313,14 +313,14 @@ static trine_status take_tokens(void *context, const shard *s, const unsigned ch
 trine_status tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out,
                          uint32_t vocab) {
     ASSERT(first + count <= t->count && vocab <= INT32_MAX);
-    window w = {.inputs = out, .count = count, .vocab = vocab};
+    pieces w = {.inputs = out, .count = count, .vocab = vocab};
     return visit_tokens(t, first, count, take_tokens, &w);
 }
 
 trine_status tokens_sample(const tokens *t, uint64_t first, size_t T, int32_t *inputs,
                            int32_t *targets, uint32_t vocab) {
     ASSERT(first + T < t->count && vocab <= INT32_MAX);
-    window w = {.inputs = inputs, .targets = targets, .count = T, .vocab = vocab};
+    pieces w = {.inputs = inputs, .targets = targets, .count = T, .vocab = vocab};
     return visit_tokens(t, first, T + 1, take_tokens, &w);
 }
 
