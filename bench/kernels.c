@@ -322,7 +322,7 @@ static trine_status measure_documents(bench_report *r, bench_place *b) {
     start_table(r, b, "documents", title, documents_columns,
                 sizeof documents_columns / sizeof *documents_columns);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double before, documents, after;
+        double before = 0, documents = 0, after = 0;
         TRY(time_attention(b, rows[i].whole, &before));
         TRY(time_attention(b, rows[i].documents, &documents));
         TRY(time_attention(b, rows[i].whole, &after));
