@@ -38,7 +38,7 @@ static void price_fused(pricing *p, const count_event *e) {
 
 /* Whether a collective that was started runs beside what is computed until the wait for it. */
 static bool hides(const cost_rules *r) {
-    return r->by->hides_sums && !r->machine.h->host_moves;
+    return r->by->hides_sums && r->machine.h->host_moves == 0;
 }
 
 static void price_collective(pricing *p, const count_event *e) {
