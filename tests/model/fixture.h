@@ -87,7 +87,12 @@ static inline void model_open(model *m, gpt_shape s, device_kind kind, trine_com
         m->targets[i] = (int32_t)((5 * i + i * i) % s.V);
     }
     double scale = 1.0 / (double)N;
-    m->batch = (gpt_batch){m->tokens, m->targets, 5, scale, scale, &m->loss};
+    m->batch = (gpt_batch){.tokens = m->tokens,
+                           .targets = m->targets,
+                           .sample = 5,
+                           .scale = scale,
+                           .grad_scale = scale,
+                           .loss = &m->loss};
     m->tp.full = m->scratch.full;
     m->tp.sum = m->scratch.sum;
     m->run.scratch = &m->scratch;
