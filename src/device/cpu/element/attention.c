@@ -91,24 +91,21 @@ static void unpack(element *out, size_t stride, const float *in, float factor, s
 
 /* max (Q) = the maxima of the columns over the keys that each row attends to; a NaN appears in the sums. */
 static void column_maxima(float *max, const float *p, const block *b) {
-    for
-        EACH_SPAN(g, b) {
-            size_t n = g->first;
-            for (size_t r = g->row; r < Q; r++)
-                max[r] = -INFINITY; /* nothing of earlier documents */
-            for (; n < g->end && n <= b->t; n++)
+    EACH_SPAN(g, b) {
+        size_t n = g->first;
+        for (size_t r = g->row; r < Q; r++) max[r] = -INFINITY; /* nothing of earlier documents */
+        for (; n < g->end && n <= b->t; n++)
 #pragma omp simd
-                for (size_t r = 0; r < Q; r++)
-                    max[r] = p[n * Q + r] > max[r] ? p[n * Q + r] : max[r];
-            for (; n < g->end; n++) {
-                size_t first = n - b->t;
+            for (size_t r = 0; r < Q; r++) max[r] = p[n * Q + r] > max[r] ? p[n * Q + r] : max[r];
+        for (; n < g->end; n++) {
+            size_t first = n - b->t;
 #pragma omp simd
-                for (size_t r = 0; r < Q; r++) {
-                    float next = r < first ? -INFINITY : p[n * Q + r];
-                    max[r] = next > max[r] ? next : max[r];
-                }
+            for (size_t r = 0; r < Q; r++) {
+                float next = r < first ? -INFINITY : p[n * Q + r];
+                max[r] = next > max[r] ? next : max[r];
             }
         }
+    }
 }
 
 static void factors_set(factors *f) {
@@ -130,23 +127,23 @@ static void column_exponentials(float *p, float *sums, const float *max, const b
                                 const shape *s) {
     factors f;
     factors_set(&f);
-    for
-        EACH_SPAN(g, b) {
-            for (size_t r = g->row; r < Q; r++) sums[r] = 0.0f; /* as in column_maxima */
-            for (size_t n = g->first; n < g->end; n++) {
-                const float *kept = factors_at(&f, b, n);
-                float e[Q];
-                for (size_t r = 0; r < Q; r += VEC) {
-                    vec x =
-                        exp_vec(s->scale * vec_load(p + n * Q + r) - s->scale * vec_load(max + r));
-                    vec_store(e + r, x);
-                    put_over_keys(p + g->first * Q, n - g->first, r, x * vec_load(kept + r), s);
-                }
-                size_t first = n > b->t ? n - b->t : 0;
-#pragma omp simd
-                for (size_t r = 0; r < Q; r++) sums[r] += r < first ? 0.0f : e[r];
+    EACH_SPAN(g, b) {
+        /* Copies: for all that the compiler knows, a store of pairs may change the span. */
+        const size_t from = g->first, end = g->end, t = b->t;
+        for (size_t r = g->row; r < Q; r++) sums[r] = 0.0f; /* as in column_maxima */
+        for (size_t n = from; n < end; n++) {
+            const float *kept = factors_at(&f, b, n);
+            float e[Q];
+            for (size_t r = 0; r < Q; r += VEC) {
+                vec x = exp_vec(s->scale * vec_load(p + n * Q + r) - s->scale * vec_load(max + r));
+                vec_store(e + r, x);
+                put_over_keys(p + from * Q, n - from, r, x * vec_load(kept + r), s);
             }
+            size_t first = n > t ? n - t : 0;
+#pragma omp simd
+            for (size_t r = 0; r < Q; r++) sums[r] += r < first ? 0.0f : e[r];
         }
+    }
 }
 
 /* q and y start at the first row of the tile, keys and v (of pack_right) at its first key. Sets the maxima and
@@ -293,22 +290,21 @@ static float row_dot(const element *a, const element *b, size_t n) {
  * gradients of the scores, for over_rows and over_keys. Elements above the diagonal are meaningless. */
 static void column_gradients(float *p, float *ds, factors *f, const float *lse, const float *dy_y,
                              size_t first, size_t end, const block *b, const shape *s) {
-    for
-        EACH_SPAN(g, b) {
-            const size_t base = g->first * Q, last = end < g->end ? end : g->end;
-            for (size_t n = first > g->first ? first : g->first; n < last; n++) {
-                const float *kept = factors_at(f, b, n);
-                vec probability[Q / VEC], slope[Q / VEC];
-                for (size_t c = 0, at = n * Q; c < Q / VEC; c++, at += VEC) {
-                    const size_t r = c * VEC;
-                    const vec e = exp_vec(vec_load(p + at) * s->scale - vec_load(lse + r));
-                    const vec factor = vec_load(kept + r);
-                    slope[c] = e * (vec_load(ds + at) * factor - vec_load(dy_y + r)) * s->scale;
-                    probability[c] = e * factor;
-                }
-                put_gradients(p + base, ds + base, n - g->first, probability, slope, s);
+    EACH_SPAN(g, b) {
+        const size_t base = g->first * Q, last = end < g->end ? end : g->end;
+        for (size_t n = first > g->first ? first : g->first; n < last; n++) {
+            const float *kept = factors_at(f, b, n);
+            vec probability[Q / VEC], slope[Q / VEC];
+            for (size_t c = 0, at = n * Q; c < Q / VEC; c++, at += VEC) {
+                const size_t r = c * VEC;
+                const vec e = exp_vec(vec_load(p + at) * s->scale - vec_load(lse + r));
+                const vec factor = vec_load(kept + r);
+                slope[c] = e * (vec_load(ds + at) * factor - vec_load(dy_y + r)) * s->scale;
+                probability[c] = e * factor;
             }
+            put_gradients(p + base, ds + base, n - g->first, probability, slope, s);
         }
+    }
 }
 
 static void block_backward(element *dq, const element *dy, const element *qkv, const element *y,

@@ -155,7 +155,7 @@ typedef struct {
     span spans[Q];
 } block;
 
-#define EACH_SPAN(g, b) (const span *g = (b)->spans; g < (b)->spans + (b)->count; g++)
+#define EACH_SPAN(g, b) for (const span *g = (b)->spans; g < (b)->spans + (b)->count; g++)
 
 /* The number of keys before the first row of a span, of its document. */
 static inline size_t keys_before(const span *g, const block *b) {
@@ -187,7 +187,7 @@ static inline void put_gradients(float *p, float *ds, size_t n, const vec *p_row
 /* out (rows, wide) = p^T a over the keys that each row attends to. Keys above the diagonal are not
  * read, because 0 times a NaN is a NaN. a is of pack_right, document by document. */
 static inline void over_keys(float *out, float *p, float *a, const block *b, const shape *s) {
-    for EACH_SPAN(g, b) {
+    EACH_SPAN(g, b) {
         const size_t terms = keys_before(g, b) + 1;
         float *to = out + g->row * s->wide, *left = p + g->first * Q + g->row;
         float *right = a + g->first * s->wide;
@@ -205,7 +205,7 @@ static inline void over_keys(float *out, float *p, float *a, const block *b, con
  * pack_spans. */
 static inline void over_rows(float *out, const float *p, const uint16_t *halves, float *a,
                              const block *b, const shape *s) {
-    for EACH_SPAN(g, b) {
+    EACH_SPAN(g, b) {
         const size_t before = keys_before(g, b), at = g->first * Q + g->row;
         float *to = out + g->first * s->wide, *last = to + before * s->wide;
         float *right = a + g->row * s->wide;
@@ -228,7 +228,7 @@ static inline void over_rows(float *out, const float *p, const uint16_t *halves,
 /* out = rows of a tile, packed span by span. */
 static inline void pack_spans(float *out, const element *in, size_t stride, const block *b,
                               const shape *s) {
-    for EACH_SPAN(g, b)
+    EACH_SPAN(g, b)
         pack_right(out + g->row * s->wide, in + g->row * stride, stride, g->rows, s);
 }
 
