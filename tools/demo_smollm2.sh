@@ -23,7 +23,7 @@ ask() {
     cat <<'END'
 What is --zero 2 good for?
 My training ended with status 75. What does that mean?
-How can I find out how much memory a layout takes?
+Can I resume my run with fewer ranks?
 END
 }
 
