@@ -424,9 +424,9 @@ DEMOS := smollm2
 DEMO_USES := $(addprefix $(BUILD)/,train_gpt trine-generate trine-report trine-tokens)
 demo:
 	$(if $(filter-out $(DEMOS),$(MODEL)),$(error make demo: MODEL is $(DEMOS), or empty))
-	@tools/deps.sh build demo $(if $(MODEL),$(if $(TRINE_PYTHON),,outside))
+	@tools/deps.sh build $(if $(MODEL),$(if $(TRINE_PYTHON),,outside),demo)
 	@$(MAKE) --no-print-directory $(if $(MODEL),$(PRODUCTS),$(DEMO_USES))
-	@BUILD=$(BUILD) tools/corpus.sh
+	$(if $(MODEL),,@BUILD=$(BUILD) tools/corpus.sh)
 	@BUILD=$(BUILD) tools/demo$(if $(MODEL),_$(MODEL)).sh
 
 # ---- Installing ----------------------------------------------------------------------------------

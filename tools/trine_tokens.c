@@ -26,6 +26,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
+#include "corpus/chat_show.h"
 #include "corpus/token_files.h"
 #include "data/tokens.h"
 
@@ -35,7 +36,7 @@ typedef struct {
     double val_fraction;
     const char *out, *tokenizer, *json_key, *end_token;
     bool no_end_token, no_template, skip_bad, chat, allow_control, help;
-    int seq_length;
+    int seq_length, show;
     chat_train train;
     chat_long long_rows;
     pack_mode pack;
@@ -140,7 +141,7 @@ static void print_chat_summary(const token_files *f, double seconds) {
     printf("%" PRIu64 " row%s, %" PRIu64 " turn%s, %s of text; %" PRIu64 " tokens, %" PRIu64
            " supervised; ",
            c->documents, c->documents == 1 ? "" : "s", c->turns, c->turns == 1 ? "" : "s",
-           human_bytes(bytes, c->bytes), f->train.tokens + f->val.tokens, c->supervised);
+           human_bytes(bytes, c->bytes), c->tokens, c->supervised);
     c_fprintf(stdout, "%.1f MB/s for %s\n", 1e-6 * (double)c->bytes / seconds,
               human_duration(time, seconds));
     print_left_out("bad rows", c->bad);
@@ -367,6 +368,19 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
     return status;
 }
 
+/* Prints rows, and writes nothing. */
+static trine_status show_rows(const settings *s, const tokenizer *t, const inputs *in,
+                              const chat_settings *chat, const token_list *before,
+                              const token_list *after) {
+    const corpus_settings c = encoding(s, chat, before, after);
+    run_watch w = {.in = in, .began = clock_ns()};
+    token_files made = {0};
+    TRY(chat_show(stdout, (uint64_t)s->show, t, in, &c, (corpus_watch){on_tick, &w}, &made.counts));
+    terminal_line_erase();
+    print_chat_summary(&made, seconds_since(w.began));
+    return TRINE_OK;
+}
+
 /* What no row could be encoded with is found here, so that it is no fault of a row. */
 static trine_status try_template(const chat_settings *c) {
     static const chat_message messages[] = {
@@ -401,7 +415,8 @@ static trine_status convert_with(const settings *s, const tokenizer *t) {
     trine_status status = inputs_list(&in, s->files, (size_t)s->file_count, lines);
     if (status == TRINE_OK) status = tokens_around(s, t, chat.template, &before, &after);
     if (status == TRINE_OK)
-        status = write_corpus(s, t, &in, s->chat ? &chat : NULL, &before, &after);
+        status = (s->show ? show_rows : write_corpus)(s, t, &in, s->chat ? &chat : NULL, &before,
+                                                      &after);
     inputs_free(&in);
     free(before.ids);
     free(after.ids);
@@ -426,10 +441,14 @@ static trine_status check_chat(const settings *s) {
                  {s->train != CHAT_ASSISTANTS, "train-on"},
                  {s->long_rows != LONG_REFUSE, "long-rows"},
                  {s->allow_control, "allow-control"},
-                 {s->pack != PACK_FIT, "pack"}};
+                 {s->pack != PACK_FIT, "pack"},
+                 {s->show, "show"}};
     for (size_t i = 0; !s->chat && i < sizeof chats / sizeof *chats; i++)
         CHECK(!chats[i].given, TRINE_EINVAL, "--%s needs --chat", chats[i].name);
     if (!s->chat) return TRINE_OK;
+    CHECK(!s->show || !s->out, TRINE_EINVAL,
+          "--show %d writes no files, and --out \"%s\" names some; use one of them", s->show,
+          s->out);
     CHECK(s->seq_length, TRINE_EINVAL,
           "--chat needs --seq-length, the tokens of a sample, which the training then has, too");
     CHECK(s->seq_length > 1, TRINE_EINVAL, "--seq-length %d: a sample needs 2 tokens or more",
@@ -514,6 +533,10 @@ static const option rows[] = {
                  "special tokens that a content names become tokens; otherwise they are text")},
     {OPTION_CHOICE("pack", settings, pack, packs, PACK_FIT,
                    "rows to samples: best fit, decreasing; or each row a sample")},
+    {OPTION_INT(
+        "show", settings, show, "N", 0, INT32_MAX, 0,
+        "print the first N rows as the model reads them, with supervised text in " CHAT_SHOW_OPENS
+        " " CHAT_SHOW_CLOSES ", check the others, and write no files")},
     {OPTION_HEADING("Help")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };

@@ -156,6 +156,40 @@ dated() {
 }
 check "the date that the template names, and contents without white space of any script around them" dated
 
+# ---- Rows as people read them
+
+row "{\"messages\":[$system,$user,{\"role\":\"assistant\",\"content\":\"caf\u00e9\"},$user,$answer]}" '{"text":"Hi"}' "{\"messages\":[$user,$answer]}"
+cat >want <<'END'
+row 1: 64 tokens, 9 supervised
+<|im_start|>system
+S<|im_end|>
+<|im_start|>user
+Hi<|im_end|>
+<|im_start|>assistant
+[[café<|im_end|>]]
+<|im_start|>user
+Hi<|im_end|>
+<|im_start|>assistant
+[[Yo<|im_end|>]]
+
+row 2: 3 tokens, 2 supervised
+H[[i<|endoftext|>]]
+
+END
+shown() {
+    local before
+    before=$(files)
+    run "$tokens" --tokenizer chatml --chat --seq-length 120 --show 2 rows.jsonl
+    [ $status = 0 ] && sed '$d' "$dir/out" | diff want - && prints 1 "3 rows, 7 turns, " && [ "$(files)" = "$before" ]
+}
+check "--show: supervised text marked, characters of several tokens whole, no file" shown
+shown_bad() {
+    echo '{"text":""}' >>rows.jsonl
+    run "$tokens" --tokenizer chatml --chat --seq-length 120 --show 1 rows.jsonl
+    [ $status = 1 ] && prints 1 "row 1: " && says 1 "rows.jsonl:4: no token of the row is supervised"
+}
+check "--show: the rows that are not shown are checked" shown_bad
+
 # ---- Kinds of rows
 
 row "{\"id\":7,\"prompt\":\"ignored\",\"messages\":[$system,$user,$answer],\"text\":null,\"tools\":[]}" \
@@ -298,10 +332,12 @@ row "{\"messages\":[$user,$answer]}"
 check "no tokenizer" refuses "--chat needs --tokenizer" --chat --seq-length 60 rows.jsonl
 check "no length" refuses "--chat needs --seq-length" --tokenizer qwen3 --chat rows.jsonl
 check "a length of 1" refuses "--seq-length 1: a sample needs 2 tokens or more" --tokenizer qwen3 --chat --seq-length 1 rows.jsonl
-for option in "--seq-length 60" "--train-on all" "--long-rows drop" --allow-control "--pack none"; do
+for option in "--seq-length 60" "--train-on all" "--long-rows drop" --allow-control "--pack none" "--show 1"; do
     # shellcheck disable=SC2086  # an option and its value
     check "${option% *} without --chat" refuses "${option% *} needs --chat" --tokenizer qwen3 $option rows.jsonl
 done
+check "rows to show, and files to write" refuses '--show 1 writes no files, and --out "e" names some' \
+    --tokenizer qwen3 --chat --seq-length 60 --show 1 rows.jsonl
 check "a key" refuses '--json-key "x" and --chat exclude each other' --tokenizer qwen3 --chat --seq-length 60 --json-key x rows.jsonl
 check "blocks" refuses "--val-split blocks and --chat exclude each other" --tokenizer qwen3 --chat --seq-length 60 --val-split blocks rows.jsonl
 check "no chat template" refuses "neither chat_template.jinja nor tokenizer_config.json" \
