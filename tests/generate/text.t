@@ -91,7 +91,9 @@ rm "$saved/step-80/generation_config.json"
 refused "no chat template" "a model without a chat template" --chat --prompt A
 cat >"$saved/step-80/chat_template.jinja" <<'TEMPLATE'
 {{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }} {%- if loop.index0 > ns.last_query_index %}
-content.split('</think>')[-1].lstrip('\n') '<|im_start|>' + message.role + '\n' + content
+content.split('</think>')[-1].lstrip('\n') {%- if loop.last or (not loop.last and reasoning_content) %}
+{{- '<|im_start|>' + message.role + '\n<think>\n' + reasoning_content.strip('\n') + '\n</think>\n\n' + content.lstrip('\n') }}
+'<|im_start|>' + message.role + '\n' + content
 {%- if add_generation_prompt %} {{- '<|im_start|>assistant\n' }}
 {%- if enable_thinking is defined and enable_thinking is false %} {{- '<think>\n\n</think>\n\n' }}
 {%- endif %} {%- endif %}

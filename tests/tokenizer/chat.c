@@ -24,6 +24,9 @@
 #define QWEN3                                                                                      \
     "{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }} "                      \
     "{%- if loop.index0 > ns.last_query_index %} content.split('</think>')[-1].lstrip('\\n') "     \
+    "{%- if loop.last or (not loop.last and reasoning_content) %} {{- '<|im_start|>' + "           \
+    "message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + "     \
+    "content.lstrip('\\n') }} "                                                                    \
     "'<|im_start|>' + message.role + '\\n' + content {%- if add_generation_prompt %} "             \
     "{{- '<|im_start|>assistant\\n' }} {%- if enable_thinking is defined and enable_thinking is "  \
     "false %} {{- '<think>\\n\\n</think>\\n\\n' }} {%- endif %} {%- endif %}"
@@ -129,18 +132,42 @@ static void conversations_are_written_as_the_templates_do(void **state) {
         "<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
 }
 
+/* The date is the first system message's; white space is Python's, of any script; Qwen3's thoughts go from the last
+ * question on, and a tool's answer is none. */
+static void what_depends_on_the_place(void **state) {
+    (void)state;
+    const chat_message later[] = {{CHAT_USER, "\xc2\xa0\xe3\x80\x80\x1f Hi\xe2\x80\x83\n"},
+                                  {CHAT_SYSTEM, "\xe3\x80\x80"}};
+    check_text(recognised(LLAMA31, "Llama 3.1"), later, 2,
+               "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge "
+               "Date: December 2023\nToday Date: 26 Jul 2024\n\n<|eot_id|><|start_header_id|>user"
+               "<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>system<|end_header_id|>\n\n"
+               "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    const chat_message tools[] = {
+        {CHAT_USER, "a"},
+        {CHAT_ASSISTANT, "x<think>\n\nb\n\n</think>y</think>\n\nc"},
+        {CHAT_USER, "<tool_response>d</tool_response>"},
+        {CHAT_ASSISTANT, "\ne"},
+    };
+    check_text(recognised(QWEN3, "Qwen3"), tools, 4,
+               "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nb\n</think>\n\nc"
+               "<|im_end|>\n<|im_start|>user\n<tool_response>d</tool_response><|im_end|>\n"
+               "<|im_start|>assistant\n<think>\n\n</think>\n\ne<|im_end|>\n"
+               "<|im_start|>assistant\n");
+}
+
 /* ---- Ids ---- */
 
 /* Bytes are ids 0 to 255 by their characters in GPT-2's alphabet, of which only these are needed; \n is U+010A. */
-static tokenizer *small_tokenizer(bool end) {
+static tokenizer *small_tokenizer(bool end, const char *more) {
     static char json[16384];
     size_t used = (size_t)snprintf(
         json, sizeof json,
-        "{\"added_tokens\": [{\"id\": 257, \"content\": \"<|im_start|>\", \"special\": true}%s],"
+        "{%s\"added_tokens\": [{\"id\": 257, \"content\": \"<|im_start|>\", \"special\": true}%s],"
         "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": "
         "true}, \"model\": {\"type\": \"BPE\", \"merges\": [\"\\u010a \\u010a\"], \"vocab\": "
         "{\"\\u010a\\u010a\": 256",
-        end ? ", {\"id\": 258, \"content\": \"<|im_end|>\", \"special\": true}" : "");
+        more, end ? ", {\"id\": 258, \"content\": \"<|im_end|>\", \"special\": true}" : "");
     for (int byte = 0, other = 256; byte < 256; byte++) {
         bool plain = (byte > ' ' && byte < 127) || (byte > 160 && byte != 173);
         used += (size_t)snprintf(json + used, sizeof json - used, ", \"\\u%04x\": %d",
@@ -166,7 +193,7 @@ static void spell(const token_list *ids, char *text) {
 static void no_message_forges_a_special_token(void **state) {
     (void)state;
     const chat_template *t = recognised(QWEN3, "Qwen3");
-    tokenizer *tok = small_tokenizer(true);
+    tokenizer *tok = small_tokenizer(true, "");
     encoder *e;
     token_list ids = {0};
     char text[256];
@@ -178,7 +205,7 @@ static void no_message_forges_a_special_token(void **state) {
     assert_int_equal(chat_end(t, tok), 258);
     encoder_destroy(&e);
     tokenizer_close(&tok);
-    tok = small_tokenizer(false);
+    tok = small_tokenizer(false, "");
     OK(encoder_create(&e, tok));
     REFUSED(chat_encode(t, tok, e, messages, 1, &ids), TRINE_EDATA,
             "t.json: has no token <|im_end|>, which the chat template of Qwen3 writes");
@@ -186,6 +213,36 @@ static void no_message_forges_a_special_token(void **state) {
     encoder_destroy(&e);
     tokenizer_close(&tok);
     free(ids.ids);
+}
+
+/* Masks are made of the bytes that tokens take: a tokenizer that changes the template's text is refused. */
+static void masks_need_the_text_as_it_is(void **state) {
+    (void)state;
+    const chat_template *t = recognised(SMOLLM2, "SmolLM2");
+    const chat_message messages[] = {{CHAT_USER, "user"}, {CHAT_ASSISTANT, "\nuser"}};
+    const bool supervised[] = {false, true};
+    const char *const normalizers[] = {
+        "", "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"assistant\"}, "
+            "\"content\": \"A\"}, "};
+    for (int i = 0; i < 2; i++) {
+        tokenizer *tok = small_tokenizer(true, normalizers[i]);
+        encoder *e;
+        token_list ids = {0};
+        OK(encoder_create(&e, tok));
+        trine_status status = chat_encode_turns(t, tok, e, messages, supervised, 2, 0, &ids);
+        if (i) {
+            REFUSED(status, TRINE_EUNSUPPORTED, "changes the chat template's own text");
+        } else {
+            OK(status);
+            const int32_t last[] = {'t', 256, ~'u', ~'s', ~'e', ~'r', ~258, '\n'};
+            assert_memory_equal(ids.ids + ids.count - 8, last, sizeof last);
+        }
+        OK(chat_encode_turns(t, tok, e, messages, NULL, 2, 0,
+                             &ids)); /* without masks it is not asked */
+        encoder_destroy(&e);
+        tokenizer_close(&tok);
+        free(ids.ids);
+    }
 }
 
 /* ---- Files ---- */
@@ -225,7 +282,9 @@ int main(void) {
         cmocka_unit_test(templates_are_told_apart),
         cmocka_unit_test(what_is_changed_or_unknown_is_refused),
         cmocka_unit_test(conversations_are_written_as_the_templates_do),
+        cmocka_unit_test(what_depends_on_the_place),
         cmocka_unit_test(no_message_forges_a_special_token),
+        cmocka_unit_test(masks_need_the_text_as_it_is),
         cmocka_unit_test(a_folder_has_a_template_in_either_file),
     };
     return HARNESS_RUN_ALONE(tests);
