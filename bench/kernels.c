@@ -10,6 +10,8 @@
  * Attention is compute-bound: flops of the triangle, 2 B T^2 C forward, twice that backward
  * (the recomputation is not counted), compared with the library's rate on a block's matmuls.
  *
+ * Attention over documents, eight in each sample, is compared with that over the whole sample: the work is an eighth.
+ *
  * First in fp32, then in bf16, where weight gradients and optimizer stay fp32. Attention also has rows
  * with dropout, with the same flops: the difference is the cost of the mask. */
 #include <stdio.h>
@@ -291,6 +293,46 @@ static trine_status race_attention(bench_report *r, bench_place *b, products *li
     return TRINE_OK;
 }
 
+static const bench_column documents_columns[] = {
+    {"operator", "operator", 18, BENCH_TEXT},
+    {"whole_ms", "whole ms", 8, 3},
+    {"documents_ms", "documents ms", 12, 3},
+    {"ratio", "ratio", 6, 3},
+};
+
+/* The median of the calls, in seconds. */
+static trine_status time_attention(bench_place *b, run_kernel *run, double *seconds) {
+    b->call.count = 0;
+    TRY(time_calls(b, run, 3 * b->at.rows * b->at.C));
+    *seconds = bench_median(&b->call);
+    return TRINE_OK;
+}
+
+static trine_status measure_documents(bench_report *r, bench_place *b) {
+    static const struct {
+        const char *name;
+        run_kernel *whole, *documents;
+    } rows[] = {
+        {"attention_forward", operators_attention_forward, operators_attention_forward_documents},
+        {"attention_backward", operators_attention_backward,
+         operators_attention_backward_documents}};
+    char title[96];
+    snprintf(title, sizeof title, "attention: %d documents in each sample of %zu tokens",
+             OPERATORS_DOCUMENTS, b->at.T);
+    start_table(r, b, "documents", title, documents_columns,
+                sizeof documents_columns / sizeof *documents_columns);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double whole, documents;
+        TRY(time_attention(b, rows[i].whole, &whole));
+        TRY(time_attention(b, rows[i].documents, &documents));
+        bench_row(r, (bench_cell[]){{.text = rows[i].name},
+                                    {.number = 1e3 * whole},
+                                    {.number = 1e3 * documents},
+                                    {.number = documents / whole}});
+    }
+    return TRINE_OK;
+}
+
 /* The limit is that of a block's matmuls: a model with a vocabulary of one token. */
 static trine_status measure_attention(bench_report *r, bench_place *b) {
     trine_model m = b->bench_options->model;
@@ -309,6 +351,7 @@ static trine_status measure(bench_report *r, bench_place *b) {
     TRY(bench_gpu_watch_open(&b->watch, b->at.dev));
     trine_status status = measure_memory(r, b);
     if (status == TRINE_OK) status = measure_attention(r, b);
+    if (status == TRINE_OK) status = measure_documents(r, b);
     bench_gpu_watch_close(&b->watch);
     return status;
 }

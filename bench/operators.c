@@ -138,30 +138,38 @@ static trine_status adamw(place *p, size_t at) {
     return ops_adamw(p->dev, FLOAT(1), FLOAT(2), FLOAT(3), copy, FLOAT(4), p->block, &args);
 }
 
-static trine_status forward(place *p, size_t at, const dropout_args *drop) {
-    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), NULL, p->work, drop, p->B, p->T,
-                                  p->H, p->H, p->C / p->H);
+static trine_status forward(place *p, size_t at, const int32_t *starts, const dropout_args *drop) {
+    return OPS->attention_forward(p->dev, POOL(1), p->lse, POOL(2), starts, p->work, drop, p->B,
+                                  p->T, p->H, p->H, p->C / p->H);
 }
 
-static trine_status backward(place *p, size_t at, const dropout_args *drop) {
-    return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, NULL,
+static trine_status backward(place *p, size_t at, const int32_t *starts, const dropout_args *drop) {
+    return OPS->attention_backward(p->dev, POOL(1), POOL(2), POOL(3), POOL(4), p->lse, starts,
                                    p->work, drop, p->B, p->T, p->H, p->H, p->C / p->H);
 }
 
 trine_status operators_attention_forward(place *p, size_t at) {
-    return forward(p, at, NULL);
+    return forward(p, at, NULL, NULL);
 }
 
 trine_status operators_attention_backward(place *p, size_t at) {
-    return backward(p, at, NULL);
+    return backward(p, at, NULL, NULL);
 }
 
 trine_status operators_attention_forward_dropout(place *p, size_t at) {
-    return forward(p, at, &(dropout_args){.p = DROPPED, .key = 1});
+    return forward(p, at, NULL, &(dropout_args){.p = DROPPED, .key = 1});
 }
 
 trine_status operators_attention_backward_dropout(place *p, size_t at) {
-    return backward(p, at, &(dropout_args){.p = DROPPED, .key = 1});
+    return backward(p, at, NULL, &(dropout_args){.p = DROPPED, .key = 1});
+}
+
+trine_status operators_attention_forward_documents(place *p, size_t at) {
+    return forward(p, at, p->starts, NULL);
+}
+
+trine_status operators_attention_backward_documents(place *p, size_t at) {
+    return backward(p, at, p->starts, NULL);
 }
 
 /* Elements: read (what is updated in place too), written, and of these the fresh ones, which were
@@ -271,18 +279,28 @@ static trine_status take(place *p, float **to, size_t count) {
     return TRINE_OK;
 }
 
-static trine_status take_tokens(place *p) {
-    size_t count = TEXTS * p->rows, bytes = count * sizeof(int32_t);
+/* *to (count) = what `value` gives, in the device's memory. */
+static trine_status take_numbers(place *p, int32_t **to, size_t count,
+                                 int32_t value(const place *p, size_t i)) {
+    const size_t bytes = count * sizeof(int32_t);
     void *memory;
     TRY(device_alloc(p->dev, &memory, bytes));
-    p->tokens = memory;
-    int32_t *tokens = malloc(bytes);
-    CHECK(tokens, TRINE_ENOMEM, "no memory for %zu tokens", count);
-    for (size_t t = 0; t < count; t++)
-        tokens[t] = (int32_t)((uint32_t)t * 2654435761u % (uint32_t)p->V);
-    trine_status status = device_write(p->dev, p->tokens, tokens, bytes);
-    free(tokens);
+    *to = memory;
+    int32_t *numbers = malloc(bytes);
+    CHECK(numbers, TRINE_ENOMEM, "no memory for %zu numbers", count);
+    for (size_t i = 0; i < count; i++) numbers[i] = value(p, i);
+    trine_status status = device_write(p->dev, *to, numbers, bytes);
+    free(numbers);
     return status;
+}
+
+static int32_t token_at(const place *p, size_t i) {
+    return (int32_t)((uint32_t)i * 2654435761u % (uint32_t)p->V);
+}
+
+static int32_t start_at(const place *p, size_t i) {
+    const size_t length = larger(p->T / OPERATORS_DOCUMENTS, 1), t = i % p->T;
+    return (int32_t)(t / length * length);
 }
 
 /* Of head width C / H: position t's pair i turns by t / 10000^(2 i / width). */
@@ -303,7 +321,8 @@ static trine_status take_angles(place *p) {
 
 static trine_status take_small(place *p) {
     void *memory;
-    TRY(take_tokens(p));
+    TRY(take_numbers(p, &p->tokens, TEXTS * p->rows, token_at));
+    TRY(take_numbers(p, &p->starts, p->rows, start_at));
     TRY(take_angles(p));
     TRY(device_alloc(p->dev, &memory, sizeof *p->sum));
     p->sum = memory;
@@ -340,6 +359,7 @@ void operators_close(place *p) {
     for (int i = 0; i < POOLS; i++) device_free(p->dev, p->pool[i], p->count[i] * sizeof(float));
     device_free(p->dev, p->work, p->work_bytes);
     device_free(p->dev, p->tokens, TEXTS * p->rows * sizeof *p->tokens);
+    device_free(p->dev, p->starts, p->rows * sizeof *p->starts);
     device_free(p->dev, p->sum, sizeof *p->sum);
     device_free(p->dev, p->digits, SQUARES_DIGITS * sizeof *p->digits);
     device_free(p->dev, p->max, p->rows * sizeof(float));

@@ -20,6 +20,7 @@ typedef struct {
     float *pool[POOLS];               /* of either type: see bench_gpu_fill */
     size_t count[POOLS];              /* elements of 4 bytes */
     int32_t *tokens; /* several texts of (rows) */
+    int32_t *starts; /* (B, T): a sample has OPERATORS_DOCUMENTS documents of equal length, or T if that is less */
     float *max, *sums, *stat, *norms, *lse;
     float *angles; /* (T, C / H): cosines and sines */
     double *sum;
@@ -52,5 +53,8 @@ void operators_list(const place *p, kernel list[OPERATORS]);
 run_kernel operators_attention_forward, operators_attention_backward;
 /* With a dropout of 0.1. */
 run_kernel operators_attention_forward_dropout, operators_attention_backward_dropout;
+/* Over documents: their triangles are 1 / OPERATORS_DOCUMENTS of the whole. */
+#define OPERATORS_DOCUMENTS 8
+run_kernel operators_attention_forward_documents, operators_attention_backward_documents;
 
 #endif

@@ -227,8 +227,8 @@ typedef struct {
        size_t V, grad_mode mode),                                                                  \
       (dtable, dx, tokens, first, T, C, V, mode))                                                  \
     /* x (rows, C) holds rows [first, first + rows) of a micro-batch's (B, T, C): row i of x +=
-     * row (first + i) % T - starts[first + i] of table (T, C). starts is that of the micro-batch,
-     * of which the rows' numbers are read; NULL: zeros */                                         \
+     * row (first + i) % T - starts[first + i] of table (T, C). starts is that of the micro-batch:
+     * unless it is NULL (zeros), first + rows is at most B T */                                   \
     X(position_forward, BYTES, numbers(d, 2 * rows * C + T * C),                                   \
       (void *x, const void *table, const int32_t *starts, size_t first, size_t rows, size_t T,     \
        size_t C),                                                                                  \

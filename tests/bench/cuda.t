@@ -43,7 +43,8 @@ holds 'my $t = $j->{matmul}{tables}{T16}; @$t == 20 && with($t, "layer", "mlp.c_
 result $? "the device's products compared with the library's, relative to the fp32 peak"
 
 # A GPU does not read a line before it writes it: gelu moves 2 x 16 x 128 numbers, a fill 12704.
-holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 25 && @{$k->{attention}} == 4 &&
+holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 25 && @{$k->{attention}} == 4 && @{$k->{documents}} == 2 &&
+    !(grep { !near($_->{ratio}, $_->{documents_ms} / $_->{whole_ms}) } @{$k->{documents}}) &&
     near(with($k->{memory}, "operator", "gelu_forward")->{mib}, 2 * 4 * 16 * 128 / 2 ** 20) &&
     near(with($k->{memory}, "operator", "norm_backward")->{mib}, 4 * (4 * 16 * 32 + 32) / 2 ** 20) &&
     near(with($k->{memory}, "operator", "zero (memset)")->{mib}, 4 * 12704 / 2 ** 20) &&

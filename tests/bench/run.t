@@ -49,7 +49,8 @@ holds 'my $f = $j->{matmul}{figures}; my $s = 0; my %best;
         near($f->{T16_set_seconds}, $s + $best{"dw = dy^T x"})'
 result $? "the sum of the matmuls is that of a step"
 
-holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 25 && @{$k->{attention}} == 4 &&
+holds 'my $k = $j->{kernels}{tables}; @{$k->{memory}} == 25 && @{$k->{attention}} == 4 && @{$k->{documents}} == 2 &&
+    !(grep { !near($_->{ratio}, $_->{documents_ms} / $_->{whole_ms}) } @{$k->{documents}}) &&
     near(with($k->{memory}, "operator", "adamw")->{mib},
          7 * 4 * (12 * 32 ** 2 + 13 * 32) / 2 ** 20) &&
     with($k->{attention}, "operator", "attention_forward")->{gflop} == 2 * 2 * 16 ** 2 * 32 / 1e9 &&

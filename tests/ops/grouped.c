@@ -9,18 +9,6 @@ static const trine_dtype all_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 
 static const dropout_args dropped = {.p = 0.2f, .key = 11, .sample = 100, .first = 3};
 
-enum { MOST_DEVICES = 2 + STAGED_KINDS };
-
-/* Device `which` with operands that are floats; NULL if there is none. */
-static device *open_floats(int which, trine_dtype type) {
-    const device_config config = {
-        .kind = which ? DEVICE_REF : DEVICE_CPU, .threads = 3, .compute = type};
-    char why[256];
-    return which < 2
-               ? staged_open_host(&config, why, sizeof why)
-               : staged_open_floats((staged_kind)(which - 2), type, TRINE_F32, why, sizeof why);
-}
-
 /* Sizes and operands of a call. */
 typedef struct {
     size_t B, T, H, K, D;
@@ -124,8 +112,8 @@ static void a_head_read_by_many_counts_as_its_copies(void **state) {
                                       {2, 33, 6, 2, 33},
                                       {1, 65, 2, 1, 128},
                                       {1, 20, 2, 1, 130}};
-    for (int i = 0; i < MOST_DEVICES * TYPES; i++) {
-        device *d = open_floats(i / TYPES, all_types[i % TYPES]);
+    for (int i = 0; i < EACH_FLOATS * TYPES; i++) {
+        device *d = each_open_floats(i / TYPES, all_types[i % TYPES]);
         if (!d) continue;
         for (size_t k = 0; k < 2 * sizeof sizes / sizeof *sizes; k++) {
             const size_t *n = sizes[k / 2];

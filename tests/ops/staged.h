@@ -594,6 +594,16 @@ static inline device *each_open(int which) {
     return d;
 }
 
+/* The same with operands that are floats, computing in `type`: device `which` of EACH_FLOATS; NULL if there is none. */
+#define EACH_FLOATS (2 + STAGED_KINDS)
+
+static inline device *each_open_floats(int which, trine_dtype type) {
+    const device_config config = {.kind = which ? DEVICE_REF : DEVICE_CPU, .threads = 3, .compute = type};
+    char why[256];
+    if (which < 2) return staged_open_host(&config, why, sizeof why);
+    return staged_open_floats((staged_kind)(which - 2), type, TRINE_F32, why, sizeof why);
+}
+
 static inline bool is_staged(const device *d) {
     return d->ops == &staged_ops;
 }

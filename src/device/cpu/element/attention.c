@@ -243,17 +243,26 @@ static void head_forward(element *y, float *lse, const element *qkv, const scrat
     }
 }
 
+/* Consecutive tasks of a thread. A sample of one long document costs more than one of many short ones, so if there are
+ * documents and enough groups, they come to the threads in turns. */
+static size_t tasks_at_once(const device *d, const int32_t *starts, size_t B, const shape *s) {
+    const size_t threads = (size_t)d->threads, tasks = B * s->H;
+    if (starts && B * s->K >= 4 * threads) return s->group;
+    return tasks < threads ? 1 : (tasks + threads - 1) / threads;
+}
+
 trine_status CPU(attention_forward)(device *d, void *y_, float *lse, const void *qkv_,
                                     const int32_t *starts, void *work, const dropout_args *drop,
                                     size_t B, size_t T, size_t H, size_t K, size_t D) {
     element *y = y_;           /* (B, T, H, D) */
     const element *qkv = qkv_; /* (B, T, H + 2 K, D) */
     const shape s = shape_of(T, H, K, D);
+    const size_t at_once = tasks_at_once(d, starts, B, &s);
 #pragma omp parallel num_threads(d->threads)
     {
         const scratch f = own_scratch(work, &s);
         size_t last = SIZE_MAX;
-#pragma omp for schedule(static)
+#pragma omp for schedule(static, at_once)
         for (size_t task = 0; task < B * H; task++) {
             const head h = head_at(task, starts, drop, &s);
             pack_once(&last, qkv, &f, &h, !in_pairs(&s), true, &s);
