@@ -189,9 +189,9 @@ static trine_status encode_row(const work *w, char *line, size_t bytes, uint64_t
     json_line_place place = {w->j->name, number};
     trine_status status = chat_row_read(w->row, line, bytes, w->s->chat->train, place);
     if (status == TRINE_OK) status = in_place(add_row(w, first), w->j->name, number);
+    if (status != TRINE_OK) w->j->ids.count = first;
     if (status != TRINE_EDATA || !w->s->skip_bad) return status;
     status_clear();
-    w->j->ids.count = first;
     w->j->counts.bad++;
     return TRINE_OK;
 }

@@ -36,13 +36,15 @@ static bool bit(const unsigned char *mask, uint32_t t) {
 }
 
 trine_status window_put(window_layout l, const int32_t *ids, const uint8_t *flags,
-                        unsigned char *record, uint32_t *supervised) {
+                        window_place place, unsigned char *record, uint32_t *supervised) {
     uint32_t count = 0;
-    CHECK(flags[0] & WINDOW_BEGINS, TRINE_EDATA, "the first token begins no document");
+    CHECK(flags[0] & WINDOW_BEGINS, TRINE_EDATA,
+          "%s: window %" PRIu64 ": its first token begins no document", place.path, place.number);
     memset(record, 0, window_bytes(l));
     for (uint32_t t = 0; t < l.T; t++) {
         CHECK(flags[t] != (WINDOW_SUPERVISED | WINDOW_BEGINS), TRINE_EDATA,
-              "token %" PRIu32 ", the first of a document, is supervised", t);
+              "%s: window %" PRIu64 ": token %" PRIu32 ", the first of a document, is supervised",
+              place.path, place.number, t);
         count += flags[t] & WINDOW_SUPERVISED;
         memcpy(record + WINDOW_IDS + t * l.width, &ids[t], l.width); /* little-endian */
     }

@@ -39,16 +39,16 @@ typedef struct {
 /* Bytes of a record. Pure. */
 size_t window_bytes(window_layout l);
 
-/* Makes a record (window_bytes) of ids (T) and flags (T). *supervised: how many are. Errors: TRINE_EDATA, in words
- * behind "window N: ", if the first token begins no document, or the first of a document is supervised. Pure. */
-trine_status window_put(window_layout l, const int32_t *ids, const uint8_t *flags, unsigned char *record,
-                        uint32_t *supervised);
-
-/* Where a record is from, for messages. */
+/* Where a record is, for messages. */
 typedef struct {
     const char *path;
     uint64_t number, byte; /* of the window, in its file */
 } window_place;
+
+/* Makes a record (window_bytes) of ids (T) and flags (T). *supervised: how many are. Errors: TRINE_EDATA if the first
+ * token begins no document, or the first of a document is supervised. Pure. */
+trine_status window_put(window_layout l, const int32_t *ids, const uint8_t *flags, window_place place,
+                        unsigned char *record, uint32_t *supervised);
 
 /* The number of a record's supervised tokens. Errors: TRINE_EDATA when it is not below T. Pure. */
 trine_status window_supervised(window_layout l, const unsigned char *record, window_place place, uint32_t *count);

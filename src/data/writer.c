@@ -139,9 +139,8 @@ trine_status tokens_writer_add_window(tokens_writer *w, const int32_t *ids, cons
     for (uint32_t t = 0; t < w->window; t++) TRY(check_id(w, w->count * w->window + t, ids[t]));
     CHECK(w->count < INT32_MAX, TRINE_EDATA, "%s: too many windows; a file holds at most %d",
           w->path, INT32_MAX);
-    trine_status status = window_put(layout_of(w), ids, flags, w->record, &supervised);
-    CHECK(status == TRINE_OK, status, "%s: window %" PRIu64 ": %s", w->path, w->count,
-          status_message());
+    const window_place place = {.path = w->path, .number = w->count};
+    TRY(window_put(layout_of(w), ids, flags, place, w->record, &supervised));
     w->supervised += supervised;
     w->count++;
     return write_bytes(w, w->record, window_bytes(layout_of(w)));

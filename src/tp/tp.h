@@ -154,8 +154,9 @@ typedef struct {
     float *max, *sums, *own; /* with several parts sums (P, N, 2), whose first block is the result, and own (P, N) */
 } tp_xent;
 
-/* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp) whose target is not OPS_NO_TARGET. The logits are read once and not
- * gathered: one all-reduce of the maxima, one of {denominator, target logit}. Collective over: tp. */
+/* *loss += scale * sum of the cross-entropies of logits (N, Vp/tp), of rows that have a target (OPS_NO_TARGET: none).
+ * The logits are read once and not gathered: one all-reduce of the maxima, one of {denominator, target logit}.
+ * Collective over: tp. */
 trine_status tp_xent_forward(const tp_region *r, double *loss, const tp_xent *x, const void *logits,
                              const int32_t *targets, double scale, size_t N, size_t V);
 /* Replaces logits by its gradient. Not collective. */

@@ -43,7 +43,9 @@ static void check_window(window_layout l, uint32_t vocab, const int32_t *inputs,
     for (uint32_t t = 1; t < l.T; t++)
         if (starts[t] == (int32_t)t) flags[t] = WINDOW_BEGINS;
     fuzz_demand(counted == supervised);
-    fuzz_demand(window_put(l, inputs, flags, record, &again) == TRINE_OK && again == counted);
+    fuzz_demand(window_put(l, inputs, flags, (window_place){FUZZ_PATH, 0, 0}, record, &again) ==
+                    TRINE_OK &&
+                again == counted);
     free(flags);
     free(record);
 }

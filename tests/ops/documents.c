@@ -125,8 +125,8 @@ static void on_all(void (*check)(device *d)) {
 }
 
 /* B, T, H, K, D: heads of the cuda device's kernels and of none, groups, incomplete tiles. */
-static const size_t sizes[][5] = {{2, 37, 2, 1, 6},    {1, 1, 1, 1, 4},    {1, 150, 4, 2, 64},
-                                  {2, 64, 2, 2, 16},   {1, 131, 2, 2, 33}, {1, 100, 2, 1, 96},
+static const size_t sizes[][5] = {{2, 37, 2, 1, 6},    {1, 1, 1, 1, 4},    {1, 150, 2, 1, 64},
+                                  {2, 64, 2, 2, 16},   {1, 131, 1, 1, 33}, {1, 100, 1, 1, 96},
                                   {1, 140, 1, 1, 128}, {1, 67, 2, 1, 130}, {3, 9, 1, 1, 5}};
 
 #define SIZES_COUNT (sizeof sizes / sizeof *sizes)

@@ -24,12 +24,12 @@
 #define QWEN3                                                                                      \
     "{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }} "                      \
     "{%- if loop.index0 > ns.last_query_index %} content.split('</think>')[-1].lstrip('\\n') "     \
-    "{%- if loop.last or (not loop.last and reasoning_content) %} {{- '<|im_start|>' + "           \
-    "message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + "     \
-    "content.lstrip('\\n') }} "                                                                    \
     "'<|im_start|>' + message.role + '\\n' + content {%- if add_generation_prompt %} "             \
     "{{- '<|im_start|>assistant\\n' }} {%- if enable_thinking is defined and enable_thinking is "  \
-    "false %} {{- '<think>\\n\\n</think>\\n\\n' }} {%- endif %} {%- endif %}"
+    "false %} {{- '<think>\\n\\n</think>\\n\\n' }} {%- endif %} {%- endif %} "                     \
+    "{%- if loop.last or (not loop.last and reasoning_content) %} {{- '<|im_start|>' + "           \
+    "message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + "     \
+    "content.lstrip('\\n') }} "
 
 static const chat_template *recognised(const char *text, const char *name) {
     const chat_template *t;
@@ -219,7 +219,7 @@ static void no_message_forges_a_special_token(void **state) {
 static void masks_need_the_text_as_it_is(void **state) {
     (void)state;
     const chat_template *t = recognised(SMOLLM2, "SmolLM2");
-    const chat_message messages[] = {{CHAT_USER, "user"}, {CHAT_ASSISTANT, "\nuser"}};
+    const chat_message messages[] = {{CHAT_USER, "user"}, {CHAT_ASSISTANT, "\n\nuser"}};
     const bool supervised[] = {false, true};
     const char *const normalizers[] = {
         "", "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"assistant\"}, "
@@ -234,7 +234,7 @@ static void masks_need_the_text_as_it_is(void **state) {
             REFUSED(status, TRINE_EUNSUPPORTED, "changes the chat template's own text");
         } else {
             OK(status);
-            const int32_t last[] = {'t', 256, ~'u', ~'s', ~'e', ~'r', ~258, '\n'};
+            const int32_t last[] = {256, ~'\n', ~'u', ~'s', ~'e', ~'r', ~258, '\n'};
             assert_memory_equal(ids.ids + ids.count - 8, last, sizeof last);
         }
         OK(chat_encode_turns(t, tok, e, messages, NULL, 2, 0,

@@ -187,17 +187,21 @@ static void packed_documents_train_as_each_alone(void **state) {
     }
 }
 
-/* Packed documents that read each other, or go on counting positions, are another training. */
+/* Packed documents that read each other are another training, and so is one that goes on counting positions. Rotary
+ * positions are relative: they matter where documents read each other. */
 static void without_a_reset_it_is_another_training(void **state) {
     (void)state;
     for (int family = 0; family < 2; family++)
         for (int what = 0; what < 2; what++) {
             trine_config c = config(family, packed, PACKED);
             if (!fits(&ways[0])) return;
+            if (what) c.data.reset_attention_mask = TRINE_RESET_NO;
             training_result with = training_run(harness_world, &c, 1);
             *(what ? &c.data.reset_position_ids : &c.data.reset_attention_mask) = TRINE_RESET_NO;
             training_result without = training_run(harness_world, &c, 1);
-            assert_true(training_distance(&without, &with) > 1e-5);
+            double off = training_distance(&without, &with);
+            if (!(off > 1e-5))
+                fail_msg("%s, reset %d: only %.1e", families[family]->name, what, off);
         }
 }
 
