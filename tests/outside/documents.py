@@ -1,5 +1,5 @@
-"""Packed, masked conversations: ten steps of Trine in fp32, in layouts of 1 to 8 ranks, and of transformers with PyTorch in float64,
-from the same folders; run by make check-outside.
+"""Packed, masked conversations: ten steps of Trine in fp32, in layouts of 1 to 8 ranks, and of transformers with PyTorch
+in float64, from the same folders; run by make check-outside.
 
 PyTorch has each conversation alone, so that nothing could cross a boundary and no position go on. Its ids and masks are those of
 transformers' template and tokenizer: which tokens are supervised is found by rendering what is before a turn. The losses of their

@@ -35,7 +35,8 @@ class Model:
         for name, text in ("tokenizer.json", json.dumps(file)), ("chat_template.jinja", template):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
                 out.write(text)
-        self.hf = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), chat_template=template, bos_token=begin)
+        self.hf = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), chat_template=template,
+                                          bos_token=begin)
         self.fast = self.hf.backend_tokenizer
         self.fast.post_processor = processors.ByteLevel(trim_offsets=False)  # ids are the same; a token has its spaces
         tokens = self.fast.get_added_tokens_decoder().values()
@@ -77,8 +78,8 @@ def windows(path, T):
     for i in range(count):
         at = 1024 + i * record + 8
         ids = np.frombuffer(data, "<u%d" % width, length, at)
-        mask, begins = (np.unpackbits(np.frombuffer(data, np.uint8, bits, at + width * length + k * bits), bitorder="little")[:length]
-                        for k in (0, 1))
+        mask, begins = (np.unpackbits(packed, bitorder="little")[:length] for packed in
+                        np.frombuffer(data, np.uint8, 2 * bits, at + width * length).reshape(2, bits))
         assert begins[0] and not mask[begins == 1].any() and struct.unpack_from("<I", data, at - 8)[0] == mask.sum()
         cuts = [*np.flatnonzero(begins), length]
         documents = [(ids[a:b].tolist(), mask[a:b].astype(bool).tolist()) for a, b in zip(cuts, cuts[1:])]
