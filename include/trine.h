@@ -349,7 +349,7 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
 /* Collective over: world. */
 void trine_trainer_destroy(trine_trainer **trainer);
 /* One optimizer step on the next global batch. Allocates nothing, except the math library's
- * primitives in the first one. Errors: TRINE_EDATA for a token outside the vocabulary; TRINE_EMATH,
+ * primitives in the first one, and a window (docs/formats.md) while it is read. Errors: TRINE_EDATA for a token outside the vocabulary; TRINE_EMATH,
  * TRINE_EMPI; TRINE_EAUDIT under audit. These errors are local to this rank: trine_abort aborts the
  * job. TRINE_EOVERFLOW, on every rank: the loss scale would have to fall below its minimum; the message
  * names the step, the last finite norm, and the tensor, unit and rank that overflowed first.

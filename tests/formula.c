@@ -297,9 +297,9 @@ static void slot(formula_bytes *f, const formula_rank *r, const sizes *s, size_t
         norms(f, MEM_ACTIVATIONS, s, 2 * b);
         gelus(f, MEM_ACTIVATIONS, s, b);
     }
-    regions(f, MEM_ACTIVATIONS, n * outputs, stream);  /* between units */
-    regions(f, MEM_MESSAGES, n * leaving(r), stream);  /* to the next stage */
-    regions(f, MEM_MESSAGES, n * receives(r), stream); /* from the stage before */
+    regions(f, MEM_ACTIVATIONS, n * outputs, stream);     /* between units */
+    regions(f, MEM_MESSAGES, n * leaving(r), stream);     /* to the next stage */
+    regions(f, MEM_MESSAGES, n * receives(r), stream);    /* from the stage before */
     regions(f, MEM_DATA, 2 * n * reads_ids(s), 4 * s->N); /* tokens and targets */
     regions(f, MEM_DATA, n * reads_starts(r, s), 4 * s->N);
 }

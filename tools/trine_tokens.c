@@ -476,8 +476,8 @@ static const option rows[] = {
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "
                    "\"text\"")},
     {OPTION_FLAG("skip-bad", settings, skip_bad,
-                 "leave out and count JSON lines without a text, and with a tokenizer inputs with "
-                 "a byte of 0, instead of ending with an error")},
+                 "leave out and count JSON lines without a text, rows of --chat that are refused, "
+                 "and with a tokenizer inputs with a byte of 0, instead of ending with an error")},
     {OPTION_INT("threads", settings, threads, "N", 0, 1024, 0,
                 "threads that encode; 0: one for each usable processor")},
     {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,

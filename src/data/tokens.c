@@ -337,12 +337,12 @@ uint64_t tokens_supervised(const tokens *t) {
 }
 
 /* The file that has the window; *place says where it is there. */
-static const shard *shard_of(const tokens *t, uint64_t window, window_place *place) {
+static const shard *shard_of(const tokens *t, uint64_t number, window_place *place) {
     const shard *s = t->shards;
     uint32_t T = s->ids.window;
-    ASSERT(T && window < t->count / T);
-    for (; window >= s->count / T; s++) window -= s->count / T;
-    *place = (window_place){s->path, window, offset_of(s, window * T) - WINDOW_IDS};
+    ASSERT(T && number < t->count / T);
+    for (; number >= s->count / T; s++) number -= s->count / T;
+    *place = (window_place){s->path, number, offset_of(s, number * T) - WINDOW_IDS};
     return s;
 }
 
@@ -354,10 +354,10 @@ static trine_status read_shard(const shard *s, void *to, size_t bytes, uint64_t 
     return status;
 }
 
-trine_status tokens_read_window(const tokens *t, uint64_t window, int32_t *inputs, int32_t *targets,
+trine_status tokens_read_window(const tokens *t, uint64_t number, int32_t *inputs, int32_t *targets,
                                 int32_t *starts, uint32_t vocab) {
     window_place place;
-    const shard *s = shard_of(t, window, &place);
+    const shard *s = shard_of(t, number, &place);
     size_t bytes = window_bytes(layout_of(s));
     unsigned char *record = malloc(bytes);
     CHECK(record, TRINE_ENOMEM, "no memory for a window of %zu bytes", bytes);
@@ -368,10 +368,10 @@ trine_status tokens_read_window(const tokens *t, uint64_t window, int32_t *input
     return status;
 }
 
-trine_status tokens_window_supervised(const tokens *t, uint64_t window, uint32_t *count) {
+trine_status tokens_window_supervised(const tokens *t, uint64_t number, uint32_t *count) {
     unsigned char head[WINDOW_IDS];
     window_place place;
-    const shard *s = shard_of(t, window, &place);
+    const shard *s = shard_of(t, number, &place);
     TRY(read_shard(s, head, sizeof head, place.byte));
     return window_supervised(layout_of(s), head, place, count);
 }

@@ -190,8 +190,8 @@ static trine_status refuse(const char *text, const char *path) {
     for (size_t i = 0; i < ROWS; i++)
         c_append(names, sizeof names, "%s%s", i ? ", " : "", templates[i].name);
     return RAISE(TRINE_EUNSUPPORTED,
-                 "%s: the chat template is %s; known are those of %s. Write the text of the prompt "
-                 "without --chat",
+                 "%s: the chat template is %s; known are those of %s. Without --chat a text is "
+                 "read as it is, with its special tokens",
                  path, kind_of(text), names);
 }
 
@@ -202,8 +202,8 @@ static trine_status recognise(const chat_template **t, const char *text, const c
         if (missing(bare, row->signs) || has_any(bare, row->absent)) continue;
         const char *piece = missing(text, row->pieces);
         CHECK(!piece, TRINE_EUNSUPPORTED,
-              "%s: the chat template is like that of %s, but has no \"%s\"; write the text of the "
-              "prompt without --chat",
+              "%s: the chat template is like that of %s, but has no \"%s\"; without --chat a "
+              "text is read as it is, with its special tokens",
               path, row->name, piece);
         *t = row;
         return TRINE_OK;
@@ -245,8 +245,8 @@ static trine_status open_config(const chat_template **t, const char *path) {
     const char *jinja = template_in(root);
     status = jinja ? chat_recognise(t, jinja, path)
                    : RAISE(TRINE_EDATA,
-                           "%s: no chat_template; the model is not one for chats, or "
-                           "write the text of the prompt without --chat",
+                           "%s: no chat_template; the model is not one for chats; without --chat a "
+                           "text is read as it is, with its special tokens",
                            path);
     cJSON_Delete(root);
     return status;

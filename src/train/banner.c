@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
-#include "train/documents.h"
+#include "train/boundaries.h"
 #include "train/gpus.h"
 
 /* A line for each source, so that nobody repeats a small one more often than he knows. */
@@ -17,7 +17,7 @@ static void print_data(const trine_trainer *t, FILE *out) {
                   blend_name(b, i, name, sizeof name),
                   human_count(count, tokens_count(b->sources[i].tokens)),
                   blend_epochs(b, i, samples), t->config.train_iters);
-    documents_print(t, out);
+    boundaries_print(t, out);
 }
 
 static void print_plan(const trine_trainer *t, FILE *out) {

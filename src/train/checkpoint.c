@@ -15,7 +15,7 @@
 #include "base/terminal_line.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
-#include "train/documents.h"
+#include "train/boundaries.h"
 #include "train/promise.h"
 #include "train/ranks.h"
 #include "train/load_request.h"
@@ -176,7 +176,7 @@ static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
                                 const ckpt_source *source, FILE *out) {
     TRY(trine_world_agree(t->world, status_user(load_local(t, c, source))));
     TRY(load_tokenizer(t, c, source));
-    TRY(status_user(documents_end(t)));
+    TRY(status_user(boundaries_end(t)));
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
@@ -306,7 +306,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     comm_doing("loading a checkpoint");
     trine_status status = c->save ? hold_folder(t, c, out, token) : TRINE_OK;
     if (status == TRINE_OK && c->load) status = status_user(load(t, c, out));
-    if (status == TRINE_OK) status = status_user(documents_check(t));
+    if (status == TRINE_OK) status = status_user(trainer_check_documents(t));
     if (status == TRINE_OK && c->save) status = check_folder(t, c, token);
     if (status != TRINE_OK) lease_give_back(&t->lease);
     if (step && status == TRINE_OK) *step = t->steps;

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "comm/api/threads.h"
-#include "train/documents.h"
+#include "train/boundaries.h"
 #include "train/gpus.h"
 #include "train/joules.h"
 #include "train/trace_run.h"
@@ -51,7 +51,7 @@ static trine_status open_data(trine_trainer *t) {
                   c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
         TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
-    return documents_resolve(t);
+    return boundaries_resolve(t);
 }
 
 run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t) {
@@ -165,7 +165,7 @@ static trine_status setup(trine_trainer *t) {
     TRY(ranks_agree_config(t->world, &t->config));
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     TRY(ranks_agree_data(t));
-    TRY(status_user(documents_end(t)));
+    TRY(status_user(boundaries_end(t)));
     trine_world_timeout(t->world, p->timeout);
     trine_world_io_timeout(t->world, p->io_timeout);
     trine_world_transport(t->world, p->transport);

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dp/dp.h"
-#include "train/documents.h"
 #include "train/joules.h"
 #include "train/stop.h"
 #include "train/trace_run.h"
@@ -28,6 +27,16 @@ const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer) {
 
 static uint64_t tokens_per_step(const trine_trainer *t) {
     return (uint64_t)t->config.global_batch_size * (uint64_t)t->config.model.seq_length;
+}
+
+trine_status trainer_check_documents(const trine_trainer *t) {
+    const trine_data *d = &t->config.data;
+    CHECK(!t->wants_end || d->end_token >= 0, TRINE_EINVAL,
+          "--reset-%s: where a document ends in %s is not known: it does not say so, and there is "
+          "no tokenizer with an end token; set --end-token-id or --tokenizer",
+          d->reset_attention_mask == TRINE_RESET_YES ? "attention-mask" : "position-ids",
+          blend_has_documents(t->train.samples) ? d->val_data_path : d->data_path);
+    return TRINE_OK;
 }
 
 /* The supervised tokens of the global batch of which `first` is the first sample: every rank reads a number a sample,
@@ -119,7 +128,7 @@ trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
     uint64_t supervised;
-    TRY(status_user(documents_check(t)));
+    TRY(status_user(trainer_check_documents(t)));
     stop_training();
     uint64_t start = clock_ns();
     TRY(count_supervised(&t->train, t->samples, t->config.global_batch_size, &supervised));
@@ -155,7 +164,7 @@ trine_status trainer_eval_batch(trine_trainer *t, int i, trainer_sum *sum) {
     CHECK(t->val.samples, TRINE_EINVAL, "no validation file; set --val-data-path");
     int samples = t->config.global_batch_size;
     uint64_t first = (uint64_t)i * (uint64_t)samples, supervised;
-    TRY(status_user(documents_check(t)));
+    TRY(status_user(trainer_check_documents(t)));
     TRY(count_supervised(&t->val, first, samples, &supervised));
     if (!supervised) return TRINE_OK;
     step_io step = make_step(t, &t->val, first, supervised);

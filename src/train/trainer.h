@@ -43,7 +43,7 @@ struct trine_trainer {
     lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
     device *dev;
     trainer_data train, val; /* val.samples NULL: no validation */
-    bool wants_end;          /* some of them need to be told which token ends a document (train/documents.h) */
+    bool wants_end;          /* some of them need to be told which token ends a document (train/boundaries.h) */
     run_tokenizer tokenizer; /* of rank 0 */
     program_spec spec, eval_spec;
     program *stages, *eval_stages; /* the programs of all stages; this rank runs its own */
@@ -93,6 +93,10 @@ run_tokenizer_fit trainer_tokenizer_fit(const trine_trainer *t);
 
 /* Whether `path` is one of the token files, under any name. Not collective. */
 bool trainer_has_file(const trine_trainer *t, const char *path);
+
+/* The token that ends documents is known, if one is needed. Errors: TRINE_EINVAL, on every rank alike. Not
+ * collective. */
+trine_status trainer_check_documents(const trine_trainer *t);
 
 /* Losses of global batches, each with the share of its tokens that are supervised as its weight. */
 typedef struct {

@@ -38,6 +38,7 @@ BUILD = os.environ.get("BUILD", "build")
 SEED, ROWS, T = int(os.environ.get("TRINE_SEED", 1)), 2000, 8192
 PATTERN = sys.argv[1] if len(sys.argv) > 1 else "*"
 BEGIN, END, THOUGHT, FIRST = "\U000fa001", "\U000fa002", "\U000fa003", 0xfa100  # marks, and places of special tokens
+TOOL = "<tool_response>", "</tool_response>"
 QWEN3_ADDED = ["<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>",
                "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>", "<tool_call>", "</tool_call>",
                "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<tool_response>",
@@ -134,22 +135,25 @@ def marked(model, messages, i, whole):
     """(begin, end) of the content of message i in the rendered text. Of an answer with thoughts the content is what follows them,
     or begins with the thoughts if the template keeps them."""
     content = messages[i]["content"]
+    if model.ahead and content.startswith(TOOL[0]) and content.endswith(TOOL[1]) and messages[i]["role"] != "assistant":
+        inside = len(TOOL[0])  # a mark outside would make a question of it
+        begin = place(model, messages, i, whole, BEGIN, [inside]) - inside
+        return begin, begin + len(content)
     thoughtful = model.ahead and messages[i]["role"] == "assistant" and "</think>" in content
     rest = content.rpartition("</think>")[2] if thoughtful else content
     first = len(content) - len(rest)
     begin = place(model, messages, i, whole, BEGIN, [first, *(len(content) - len(left) for left in (rest.lstrip("\n"), rest.lstrip()))])
     end = place(model, messages, i, whole, END, [len(content), first + len(rest.rstrip("\n")), first + len(rest.rstrip())])
-    if thoughtful and keeps_thoughts(model, messages, i):
-        header = "<|im_start|>assistant\n"
-        begin = whole.rindex(header, 0, begin) + len(header)
-    return begin, end
+    return thoughtful and begin_of_thoughts(model, messages, i) or begin, end
 
 
-def keeps_thoughts(model, messages, i):
+def begin_of_thoughts(model, messages, i):
+    """Where the template writes thoughts that the row has; None: it drops them."""
     content = messages[i]["content"]
     thoughts = content.partition("</think>")[0]
-    own = thoughts.rstrip("\n").rpartition("<think>")[2].lstrip("\n")
-    return bool(own) and THOUGHT in model.render(with_content(messages, i, thoughts + THOUGHT + content[len(thoughts):]))
+    text = model.render(with_content(messages, i, thoughts + THOUGHT + content[len(thoughts):]))
+    if THOUGHT in text and thoughts.rstrip("\n").rpartition("<think>")[2].lstrip("\n"):
+        return text.rindex("<think>\n", 0, text.index(THOUGHT))
 
 
 # ---- What is wanted --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-#include "train/documents.h"
+#include "train/boundaries.h"
 
 #include "base/status.h"
 #include "comm/api/comm.h"
@@ -12,7 +12,7 @@ static bool is_marked(const trainer_data *d) {
     return d->samples && blend_has_documents(d->samples);
 }
 
-trine_status documents_resolve(trine_trainer *t) {
+trine_status boundaries_resolve(trine_trainer *t) {
     trine_data *d = &t->config.data;
     bool asked =
         d->reset_attention_mask == TRINE_RESET_YES || d->reset_position_ids == TRINE_RESET_YES;
@@ -27,7 +27,7 @@ static trine_status end_documents(const trine_trainer *t, const trainer_data *d)
     return is_plain(d) ? blend_documents(d->samples, t->config.data.end_token) : TRINE_OK;
 }
 
-trine_status documents_end(trine_trainer *t) {
+trine_status boundaries_end(trine_trainer *t) {
     int *end = &t->config.data.end_token;
     if (!t->wants_end) return TRINE_OK;
     if (*end < 0) {
@@ -42,17 +42,7 @@ trine_status documents_end(trine_trainer *t) {
     return end_documents(t, &t->val);
 }
 
-trine_status documents_check(const trine_trainer *t) {
-    const trine_data *d = &t->config.data;
-    CHECK(!t->wants_end || d->end_token >= 0, TRINE_EINVAL,
-          "--reset-%s: where a document ends in %s is not known: it does not say so, and there is "
-          "no tokenizer with an end token; set --end-token-id or --tokenizer",
-          d->reset_attention_mask == TRINE_RESET_YES ? "attention-mask" : "position-ids",
-          is_plain(&t->train) ? d->data_path : d->val_data_path);
-    return TRINE_OK;
-}
-
-void documents_print(const trine_trainer *t, FILE *out) {
+void boundaries_print(const trine_trainer *t, FILE *out) {
     const trine_data *d = &t->config.data;
     bool mask = d->reset_attention_mask == TRINE_RESET_YES,
          positions = d->reset_position_ids == TRINE_RESET_YES;
