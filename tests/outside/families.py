@@ -14,20 +14,17 @@ import tempfile
 sys.path[:0] = ["tests", "tests/golden"]
 
 import torch
-from lib import (call, check, compare, done, edit, formula_ids, keep_largest, load_strictly, ours, result, run,
-                 write_tokens)
-from reference import decays, global_batch, learning_rate, token_stream
+from lib import call, check, compare, done, edit, formula_ids, ours, result, run, write_tokens
+from reference import global_batch, token_stream
+from shared import training
+from shared.training import FP32, Wide, adamw, compare_steps, options, train_ours, update, wide_model
 from torch.nn.functional import cross_entropy
-from torch.overrides import TorchFunctionMode
 from transformers import (LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 # Trine computes logits in fp32: the largest are about 5, where a step of fp32 is 4.8e-7, and sums are of 100 terms.
 LOGITS = 1e-5
-# Relative, of a loss or a gradient norm in fp32 after at most 12 steps: a step of fp32 is 1.2e-7, the errors of the
-# terms average, and those of the weights do not grow in so few steps.
-FP32 = 1e-6
-# A step of bf16 is 7.8e-3; the errors of the terms average here, too.
+# Relative, as FP32: a step of bf16 is 7.8e-3; the errors of the terms average here, too.
 BF16 = 1e-2
 
 # Eight query heads on two heads of keys and values: tp 4 and 8 have several ranks on one of them. A base of 500 and an
@@ -52,23 +49,8 @@ LAYOUTS = [(1, 1), (2, 2), (4, 1), (8, 1)]  # tp, pp
 
 # ---- Models of transformers ------------------------------------------------------------------------
 
-class Wide(TorchFunctionMode):
-    """transformers computes norms and rotary positions in fp32 in every model; here, in float64."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        def wide(x):
-            return torch.float64 if x is torch.float32 else x
-
-        if function is torch.Tensor.float:
-            function = torch.Tensor.double
-        return function(*map(wide, args), **{key: wide(x) for key, x in (kwargs or {}).items()})
-
-
 def their_model(family, folder):
-    model = load_strictly(FAMILIES[family][1], folder).double()
-    with Wide():
-        model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-    return model
+    return wide_model(FAMILIES[family][1], folder)
 
 
 def theirs(family, folder):
@@ -86,15 +68,9 @@ def compare_logits(way, name, mine, other):
 
 
 def new_model(family, rope="default", tied=False, **more):
-    """In a new model gains and biases are 1 and 0: an exchange of two would not show."""
     config, model, own = FAMILIES[family]
-    torch.manual_seed(7)
-    model = model(config(**{**SIZES, **own, "rope_parameters": ROPES[rope], "tie_word_embeddings": tied, **more}))
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            if p.ndim == 1:
-                p.add_(torch.randn_like(p) * 0.2)
-    return model
+    return training.new_model(model, config(**{**SIZES, **own, "rope_parameters": ROPES[rope], "tie_word_embeddings": tied,
+                                               **more}))
 
 
 def as_before(folder, rope, type_name):
@@ -220,8 +196,7 @@ STEPS = 12
 RUN = dict(seq_length=32, vocab_size=SIZES["vocab_size"], tokens=1000, seed=77, global_batch_size=8, lr=2e-3,
            min_lr=2e-4, lr_warmup_iters=3, lr_decay_iters=10, weight_decay=0.1, adam_beta1=0.9, adam_beta2=0.95,
            adam_eps=1e-5, clip_grad=2.0)
-OPTIONS = [word for key, value in RUN.items() if key not in ("vocab_size", "tokens")
-           for word in ("--" + key.replace("_", "-"), repr(value))]
+OPTIONS = options({key: value for key, value in RUN.items() if key not in ("vocab_size", "tokens")})
 TRAININGS = [
     (1, ["--micro-batch-size", 2]),
     (2, ["--tp", 2, "--sequence-parallel"]),
@@ -238,43 +213,20 @@ IN_BF16 = [TRAININGS[0], TRAININGS[5], TRAININGS[7]]
 def train_theirs(family, folder):
     """(loss, gradient norm) of each step."""
     model, stream, rows = their_model(family, folder).train(), token_stream(RUN), []
-    groups = [dict(params=[p for n, p in model.named_parameters() if decays(n, p) == decayed],
-                   weight_decay=RUN["weight_decay"] * decayed) for decayed in (True, False)]
-    adamw = torch.optim.AdamW(groups, lr=RUN["lr"], betas=(RUN["adam_beta1"], RUN["adam_beta2"]),
-                              eps=RUN["adam_eps"])
+    optimizer = adamw(model, RUN)
     for step in range(1, STEPS + 1):
         tokens, targets = (torch.tensor(x, dtype=torch.long) for x in global_batch(RUN, stream, step))
         with Wide():
             logits = model(tokens, use_cache=False).logits
         loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
-        adamw.zero_grad()
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), RUN["clip_grad"])
-        for group in adamw.param_groups:
-            group["lr"] = learning_rate(RUN, step)
-        adamw.step()
-        rows.append((loss.item(), norm.item()))
+        rows.append((loss.item(), update(model, optimizer, RUN, step)))
     return rows
 
 
-def train_ours(dir, folder, ranks, options):
-    log = os.path.join(dir, "log")
-    call("train_gpt", "--load", folder, "--data-path", os.path.join(dir, "tokens.bin"), "--train-iters", STEPS,
-         "--threads", 1, "--log", log, *OPTIONS, *options, ranks=ranks)
-    with open(log) as file:
-        lines = [json.loads(line) for line in file]
-    os.remove(log)
-    return [(line["loss"], line["grad_norm"]) for line in lines]
-
-
-def compare_training(dir, folder, want, name, ranks, options, kind, tolerance):
-    mine = train_ours(dir, folder, ranks, options)
-    off = [max(abs(m[i] - w[i]) / w[i] for m, w in zip(mine, want)) for i in (0, 1)]
-    for what, x in zip(("losses", "gradient norms"), off):
-        keep_largest("%s in %s" % (what, kind), x)
-    result(len(mine) == len(want) and max(off) <= tolerance,
-           "training: %s: largest relative difference %.1e of losses, %.1e of norms" % (name, *off),
-           *([] if max(off) <= tolerance else zip(mine, want)))
+def compare_training(dir, folder, want, name, ranks, words, kind, tolerance):
+    mine = train_ours(folder, os.path.join(dir, "tokens.bin"), STEPS, OPTIONS + words, ranks)
+    compare_steps(name, kind, mine, want, tolerance)
 
 
 def train(dir, family, rope, tied):
