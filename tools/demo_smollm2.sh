@@ -13,8 +13,8 @@ ranks=${RANKS:-2}
 layout=${LAYOUT:---dp 2 --zero 2}
 rows=${ROWS:-examples/conversations.jsonl}
 seq=${SEQ:-512} micro=${MICRO:-1} global=${GLOBAL:-2}
-steps=${STEPS:-44} warmup=${WARMUP:-4} lr=${LR:-5e-4}
-fall=${FALL:-0.35}
+steps=${STEPS:-88} warmup=${WARMUP:-8} lr=${LR:-5e-4}
+fall=${FALL:-0.25}
 if [ -z "${PRECISION+set}" ] && grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then PRECISION=--bf16; fi
 precision=${PRECISION:-}
 
