@@ -461,7 +461,8 @@ static bool may_start(const job *j) {
 }
 
 static void start_job(job *j) {
-    if (++operations == emu_setting("NCCL_FAIL", 0)) {
+    const uint64_t failing = emu_setting("NCCL_FAIL", 0);
+    if (failing && ++operations == failing) {
         j->comm->state = refuse(ncclRemoteError, "TRINE_EMU_NCCL_FAIL");
         return;
     }

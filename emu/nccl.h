@@ -13,8 +13,8 @@
  *   - mismatched calls end the process with a message.
  *
  * ncclCommGetAsyncError also runs some operations: a GPU makes progress while the host waits.
- * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process fails, asynchronously, and stays on its
- * stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
+ * TRINE_EMU_NCCL_FAIL=N: the N-th operation of the process, counted while it is set, fails, asynchronously,
+ * and stays on its stream until its communicator is aborted. TRINE_EMU_NCCL_QUEUE=1: operations start only when all
  * that were launched before them have finished, on any stream, and a send finishes only when its
  * receive has started (the checker's model); =2: in addition, operations of one ncclGroup on different
  * communicators do not start together; =3: one launch at a time, any of those whose streams have come to it, as on a

@@ -56,7 +56,6 @@ int main(int argc, char **argv) {
     if (argc < 4) return 2;
     bool last = rank == size - 1, sleeps = strcmp(argv[1], "sleeps") == 0;
     bool fails = strcmp(argv[1], "fails") == 0, groups = strcmp(argv[2], "groups") == 0;
-    if (last && fails) setenv("TRINE_EMU_NCCL_FAIL", groups ? "16" : "10", 1);
     if (last && strcmp(argv[1], "late") == 0) setenv("TRINE_EMU_NCCL_LATE", "1000", 1);
     const gpu_wish wish = {rank, 1 << 16, false};
     const trine_layout layout = groups ? (trine_layout){.dp = size / 2, .tp = 2, .pp = 1}
@@ -64,6 +63,7 @@ int main(int argc, char **argv) {
     OK(trine_mesh_create(&mesh, harness_world, layout, 0));
     gpu_device_create(&gpu, mesh, &wish);
     trine_world_timeout(harness_world, atof(argv[3]));
+    if (last && fails) setenv("TRINE_EMU_NCCL_FAIL", "10", 1); /* behind the warm-up */
     for (int i = 0; i < 20; i++) {
         if (last && sleeps && i == 5) sleep(1000);
         if (!last && strcmp(argv[2], "host") == 0) usleep(50000); /* waits for them */
