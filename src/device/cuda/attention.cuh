@@ -277,13 +277,14 @@ template <int ROWS, bool DOCUMENTS>
 static __device__ inline attention_keys_seen<ROWS>
 attention_seen(const attention_shape *s, size_t head, size_t query, size_t keys) {
     attention_keys_seen<ROWS> seen = {};
-    if (!DOCUMENTS) return seen;
+    if constexpr (DOCUMENTS) {
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        seen.start[i] =
-            attention_start(s, head, query + (size_t)(attention_ty() + ATTENTION_TY * i));
-    seen.first = (size_t)attention_start(s, head, query) / keys * keys;
-    seen.all = (size_t)attention_start(s, head, query + ATTENTION_TY * ROWS - 1);
+        for (int i = 0; i < ROWS; i++)
+            seen.start[i] =
+                attention_start(s, head, query + (size_t)(attention_ty() + ATTENTION_TY * i));
+        seen.first = (size_t)attention_start(s, head, query) / keys * keys;
+        seen.all = (size_t)attention_start(s, head, query + ATTENTION_TY * ROWS - 1);
+    }
     return seen;
 }
 

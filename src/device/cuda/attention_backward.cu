@@ -83,12 +83,14 @@ static __device__ inline queries_seen<ROWS> seen_from(const attention_shape *s, 
                                                       size_t key) {
     const size_t last = key + 16 * ROWS - 1;
     queries_seen<ROWS> seen = {{}, s->T, s->T};
-    if (!DOCUMENTS) return seen;
+    if constexpr (DOCUMENTS) {
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        seen.ends[i] = attention_end(s, head, key + (size_t)(attention_ty() + ATTENTION_TY * i));
-    seen.end = (size_t)attention_end(s, head, last < s->T ? last : s->T - 1);
-    seen.all = (size_t)attention_end(s, head, key);
+        for (int i = 0; i < ROWS; i++)
+            seen.ends[i] =
+                attention_end(s, head, key + (size_t)(attention_ty() + ATTENTION_TY * i));
+        seen.end = (size_t)attention_end(s, head, last < s->T ? last : s->T - 1);
+        seen.all = (size_t)attention_end(s, head, key);
+    }
     return seen;
 }
 
