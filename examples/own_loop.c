@@ -1,5 +1,5 @@
-/* Rung 7: a loop of one's own. It learns sums of digits from samples that it makes itself, sets the learning rate of
- * each step, looks at gradients between the parts of a step, and stops when it can add.
+/* Rung 7: a loop of one's own. It learns which of two digits is the larger one, from samples that it makes itself,
+ * sets the learning rate of each step, looks at gradients between its parts, and stops when it knows.
  *
  *     mpirun -np 8 build/own_loop --dp 2 --tp 2 --pp 2 --zero 3
  *
@@ -8,25 +8,25 @@
 
 #include "trine_loop.h"
 
-/* A sample is eight sums, "3+9=2;", modulo 10, of which only the result has a loss. */
-enum { PLUS = 10, EQUALS, END, VOCABULARY, EACH = 6, LENGTH = 8 * EACH, HIDDEN = 64 };
+/* A sample is "3:9=9;" four times, with other digits; only the larger one, behind "=", has a loss. */
+enum { VERSUS = 10, EQUALS, END, VOCABULARY, EACH = 6, LENGTH = 4 * EACH, HIDDEN = 64 };
 
 typedef struct {
     uint64_t seed, samples;
-} sums;
+} pairs;
 
 static trine_status count(void *context, uint64_t *samples) {
-    return *samples = ((const sums *)context)->samples, TRINE_OK;
+    return *samples = ((const pairs *)context)->samples, TRINE_OK;
 }
 static trine_status fill(void *context, uint64_t sample, int length, int32_t *tokens,
                          uint8_t *mask) {
-    uint64_t random = ((const sums *)context)->seed + sample * 0x9e3779b97f4a7c15u;
+    uint64_t random = ((const pairs *)context)->seed + sample * 0x9e3779b97f4a7c15u;
     for (int t = 0; t <= length; t++) {
         if (t % EACH == 0) random = random * 6364136223846793005u + 1442695040888963407u;
         int32_t a = (int32_t)(random >> 40) % 10, b = (int32_t)(random >> 52) % 10;
-        const int32_t sum[EACH] = {a, PLUS, b, EQUALS, (a + b) % 10, END};
-        tokens[t] = sum[t % EACH];
-        if (t < length) mask[t] = sum[t % EACH] == EQUALS;
+        const int32_t pair[EACH] = {a, VERSUS, b, EQUALS, a > b ? a : b, END};
+        tokens[t] = pair[t % EACH];
+        if (t < length) mask[t] = pair[t % EACH] == EQUALS;
     }
     return TRINE_OK;
 }
@@ -35,7 +35,7 @@ static trine_status supervised(void *context, uint64_t sample, int length, int *
     return *ones = length / EACH, TRINE_OK;
 }
 
-static trine_source source_of(sums *s) {
+static trine_source source_of(pairs *s) {
     return (trine_source){s, count, fill, true, supervised, s->seed};
 }
 
@@ -66,10 +66,10 @@ static trine_status train(trine_trainer *trainer, int steps, bool prints) {
         if (step % 10) continue;
         TRY(trine_trainer_eval(trainer, &validation));
         if (prints)
-            printf("step %3d | loss %.7f | lr %.6f | largest gradient %.6f | validation %.7f\n",
+            printf("step %3d | loss %.7f | lr %.6f | largest gradient %.7f | validation %.7f\n",
                    step, loss, m.lr, largest, validation);
     }
-    if (prints) puts(validation > 0.01 ? "it cannot add yet" : "it can add");
+    if (prints) puts(validation > 0.01 ? "not learned yet" : "learned");
     return TRINE_OK;
 }
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     trine_run run;
     trine_world *world;
     trine_trainer *trainer;
-    sums training = {1, TRINE_ENDLESS}, testing = {2, 32};
+    pairs training = {1, TRINE_ENDLESS}, testing = {2, 32};
     const trine_source train_on = source_of(&training), validate_on = source_of(&testing);
     trine_status status = trine_parse(argc, argv, &config, &run);
     if (run.help) return trine_usage(argv[0], stdout) != TRINE_OK;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # examples/own_loop.c: a program's own samples, learning rate and look at gradients. Every layout has the losses and the
-# largest gradients of one rank; it stops when it can add.
+# largest gradients of one rank; it stops when it has learned.
 . tests/lib.sh
 
 LOOP=$BUILD/own_loop
@@ -12,15 +12,15 @@ loop() {
     run_ranks "$ranks" "$LOOP" "$@"
     [ "$status" -eq 0 ] && messages 0
 }
-# The numbers of a line: loss, gradient, validation.
+# The numbers of a line: loss, validation, and the gradient: one element, which rounding moves more than a mean.
 table() {
-    sed -n 's/^step *\([0-9]*\) | loss \([^ ]*\) .*gradient \([^ ]*\) | validation \(.*\)$/\1 \2 \3 \4/p' "$1"
+    sed -n 's/^step *\([0-9]*\) | loss \([^ ]*\) .*gradient \([^ ]*\) | validation \(.*\)$/\1 \2 \4 \3/p' "$1"
 }
 
-loop 1 --train-iters 400 && grep -q '^it can add$' "$dir/out" && [ "$(grep -c '^step' "$dir/out")" -lt 40 ]
-result $? "one rank learns to add, and stops early"
+loop 1 --threads 1 --train-iters 400 && grep -q '^learned$' "$dir/out" && [ "$(grep -c '^step' "$dir/out")" -lt 40 ]
+result $? "one rank learns, and stops early"
 
-loop 1 --train-iters 30 && cp "$dir/out" "$dir/one" && grep -q '^it cannot add yet$' "$dir/one" &&
+loop 1 --train-iters 30 && cp "$dir/out" "$dir/one" && grep -q '^not learned yet$' "$dir/one" &&
     [ "$(table "$dir/one" | wc -l)" -eq 3 ]
 result $? "one rank, 30 steps"
 
@@ -29,9 +29,12 @@ while read -r ranks options; do
     loop "$ranks" --train-iters 30 $options </dev/null && table "$dir/out" >"$dir/got" &&
         table "$dir/one" | paste -d' ' - "$dir/got" | awk '
             { lines++; if ($1 != $5) bad = 1
-              for (n = 2; n <= 4; n++) { apart = ($n - $(n + 4)) / $n; if (apart > 2e-6 || apart < -2e-6) bad = 1 } }
+              for (n = 2; n <= 4; n++) {
+                  most = n < 4 ? 2e-6 : 1e-5; apart = ($n - $(n + 4)) / $n
+                  if (apart > most || apart < -most) bad = 1
+              } }
             END { exit bad || lines != 3 }'
-    result $? "$ranks ranks: $options: losses and gradients are those of one rank to 2e-6"
+    result $? "$ranks ranks: $options: losses are those of one rank to 2e-6, gradients to 1e-5"
 done <<'END'
 8 --dp 2 --tp 2 --pp 2 --zero 3
 4 --dp 4 --zero 1
