@@ -37,7 +37,6 @@ while read -r ranks options; do
     result $? "$ranks ranks: $options: losses are those of one rank to 2e-6, gradients to 1e-5"
 done <<'END'
 8 --dp 2 --tp 2 --pp 2 --zero 3
-4 --dp 4 --zero 1
 END
 
 run "$LOOP" --lr
