@@ -20,7 +20,7 @@ table() {
 loop 1 --threads 1 --train-iters 400 && grep -q '^learned$' "$dir/out" && [ "$(grep -c '^step' "$dir/out")" -lt 40 ]
 result $? "one rank learns, and stops early"
 
-loop 1 --train-iters 30 && cp "$dir/out" "$dir/one" && grep -q '^not learned yet$' "$dir/one" &&
+loop 1 --threads 1 --train-iters 30 && cp "$dir/out" "$dir/one" && grep -q '^not learned yet$' "$dir/one" &&
     [ "$(table "$dir/one" | wc -l)" -eq 3 ]
 result $? "one rank, 30 steps"
 
