@@ -127,6 +127,9 @@ static void gradients_are_read_and_written(void **state) {
         c.optimizer.clip_grad = 0;
         c.precision.fp16 = zero % 2;
         if (zero % 2) c.precision.initial_loss_scale = 0x1p10;
+        c.parallel.exact = zero >= 2; /* with two lanes and two parts on a rank */
+        if (zero >= 2) c.parallel.exact_dp = 2 * c.parallel.layout.dp;
+        if (zero >= 2) c.parallel.exact_tp = 2 * c.parallel.layout.tp;
         trine_trainer *whole = create(&c), *t = create(&c);
         trine_metrics a, b;
         double norm, loss, again;

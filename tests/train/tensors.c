@@ -56,6 +56,9 @@ static trine_config config_of(int n) {
         c.precision.grads = TRINE_F16;
     }
     c.global_batch_size = 2 * c.parallel.layout.dp;
+    c.parallel.exact =
+        n % 4 == 3 && type != FP16; /* a rank then has several parts of a tensor, and copies */
+    if (c.parallel.exact) c.parallel.exact_tp = 4;
     c.optimizer.lr_warmup_iters = 0;
     return c;
 }
