@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
@@ -191,8 +192,8 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
     CHECK_GIVEN(trainer, "trainer");
     CHECK_GIVEN(world, "world");
     CHECK_GIVEN(config, "config");
+    ONE_THREAD(world, __func__);
     *trainer = NULL;
-    output_limits_are_errors();
     trine_trainer *t = calloc(1, sizeof *t);
     trine_status status =
         trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));

@@ -12,15 +12,28 @@
 typedef struct {
     char name[HOST_BYTES];
     int32_t pid;
-    int32_t job;    /* its rank in MPI_COMM_WORLD, as in its rank_place */
+    int32_t job;    /* its trine_world.job, as in its rank_place */
     uint64_t board; /* the token of its board (board.h) */
 } comm_host;
 
 #define NO_NCCL 512
 
+/* Who is in a function of a world (api/one_thread.h). */
+typedef struct {
+    _Atomic int thread; /* 0: none */
+    _Atomic(const char *) function;
+    int depth; /* of functions that call others; of the thread alone */
+} world_visit;
+
 struct trine_world {
     int rank, size;
+    int job, job_size; /* rank and size in the world that trine_world_create has made, of which this may be a part */
+    uint64_t id;       /* of that world, as in a rank_place; 0: all processes of the job */
+    void *origin;      /* its duplicate of the caller's communicator; NULL: all processes of the job */
+    bool owns_origin;  /* false in a part */
     bool finalise; /* we initialised MPI */
+    int thread;    /* which alone may call MPI, and so the world's functions; 0: any, one at a time */
+    world_visit visit;
     bool watched;  /* has called watch_start */
     bool audit;        /* the trainer's: comm_audit */
     bool audit_wanted; /* the caller's: trine_world_audit */
