@@ -245,6 +245,9 @@ trine_status trine_model_preset(trine_model *model, const char *name);
  * width). One message reports all faults, with the nearest valid layouts. Pure: opens no file, so
  * vocab_size 0 passes here. Errors: TRINE_EINVAL; *config is then unchanged. Not collective. */
 trine_status trine_config_check(trine_config *config, int ranks);
+/* Bytes of a struct or union of these headers by its name, "trine_config", for a language that calls the library and
+ * does not read C: memory of this size holds one (docs/python.md). 0: there is none of that name. Pure. */
+size_t trine_struct_size(const char *name);
 
 /* ---- Training -------------------------------------------------------------------------------- */
 

@@ -42,6 +42,7 @@ static void worlds(void **state) {
     ALLOW(trine_world_transport, world, DONE(trine_world_transport(NULL, TRINE_TRANSPORT_MPI)));
     REFUSE(trine_world_audit, world, NULL, true);
     REFUSE(trine_world_agree, world, NULL, TRINE_OK);
+    ALLOW(trine_struct_size, name, trine_struct_size(NULL) == 0);
     ALLOW(trine_on_abort, context, DONE(trine_on_abort(NULL, NULL)));
     ALLOW(trine_abort, world, true); /* ends the process: tests/comm/watchdog_driver.c */
 }
