@@ -11,8 +11,8 @@
  * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer
  * is TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment
  * allows it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or
- * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. The functions of a world,
- * and of what is made from it, are called by one thread at a time: docs/api.md, "Threads". */
+ * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. The functions of
+ * worlds, and of what is made from them, are called by one thread of a process at a time: docs/api.md, "Threads". */
 #ifndef TRINE_H
 #define TRINE_H
 

@@ -174,8 +174,8 @@ void trine_world_transport(trine_world *world, trine_transport transport);
 /* Audit mode, off at first: before each collective its kind, count, type, operation and root are compared over its
  * group, and a difference is TRINE_EAUDIT on every rank, with both ranks and both calls, before anything is sent; the
  * group can be used afterwards. It costs a small all-gather for each collective. A call in a second thread, while one
- * is in a function of this world or where MPI allows the first thread only, is TRINE_EINVAL with both threads, there
- * alone (docs/api.md, "Threads"). It is for all groups of the world,
+ * is in a function of an audited world or where MPI allows the first thread only, is TRINE_EINVAL with both threads,
+ * on that rank alone (docs/api.md, "Threads"). It is for all groups of the world,
  * those that exist and those that are made later; a trainer's own setting (trine_parallel) comes in addition. Without
  * audit calls are compared, too, with the exceptions stated at "Collectives". Errors: TRINE_EAUDIT if the ranks pass
  * different values, which changes nothing; those of a collective. Collective over: world. */
@@ -195,9 +195,9 @@ __attribute__((noreturn)) void trine_abort(trine_world *world);
 
 /* Called before the library ends this process, once: on trine_abort, after a wait that was longer than a limit, and
  * in ranks that end because another one reports such a thing. The report has been printed, on the rank that prints
- * it. It decides what happens: it may end the process in its own way, MPI_Abort of its own communicator included; when it
- * returns, the library aborts as described above. It must not call the library. It runs in the thread that has found
- * the end, which may be one of the library's while another thread is blocked in MPI. */
+ * it. It decides what happens: it may end the process in its own way, also with MPI_Abort of its own communicator;
+ * when it returns, the library aborts as described above. It must not call the library. It runs in the thread that has
+ * found the end, which may be one of the library's while another thread is blocked in MPI. */
 typedef void (*trine_abort_hook)(void *context);
 /* One a process, the one that came last; NULL: none. `context` is passed to it. Not collective. */
 void trine_on_abort(trine_abort_hook hook, void *context);

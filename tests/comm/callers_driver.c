@@ -61,20 +61,24 @@ static int in_turn(void) {
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void *make(void *status) {
-    trine_world *world;
-    *(int *)status = refused(trine_world_create_from_mpi(&world, MPI_COMM_WORLD));
-    if (!*(int *)status) printf("sum %d\n", (int)sum(world));
-    trine_world_destroy(&world);
+static void *make(void *made) {
+    trine_world **world = made;
+    if (refused(trine_world_create_from_mpi(world, MPI_COMM_WORLD)) ||
+        refused(trine_world_audit(*world, true)))
+        trine_world_destroy(world);
     return NULL;
 }
 
+/* One thread after the other. */
 static int in_a_thread(void) {
     pthread_t thread;
-    int status = 0;
-    pthread_create(&thread, NULL, make, &status);
+    trine_world *world = NULL;
+    pthread_create(&thread, NULL, make, &world);
     pthread_join(thread, NULL);
-    return status;
+    if (!world) return 1;
+    printf("sum %d\n", (int)sum(world));
+    trine_world_destroy(&world);
+    return 0;
 }
 
 /* While the first thread is in a call. */

@@ -145,6 +145,40 @@ static void no_communicator_for_a_world(void **state) {
     PMPI_Comm_free(&comm);
 }
 
+static int communicators; /* made and not yet freed */
+
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made) {
+    communicators++;
+    return PMPI_Comm_dup(comm, made);
+}
+
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made) {
+    int status = PMPI_Comm_split(comm, color, key, made);
+    communicators += *made != MPI_COMM_NULL;
+    return status;
+}
+
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *made) {
+    communicators++;
+    return PMPI_Comm_split_type(comm, type, key, info, made);
+}
+
+int MPI_Comm_free(MPI_Comm *comm) {
+    communicators--;
+    return PMPI_Comm_free(comm);
+}
+
+static void every_duplicate_is_freed(void **state) {
+    (void)state;
+    trine_world *world;
+    int before = communicators;
+    OK(trine_world_create_from_mpi(&world, MPI_COMM_WORLD));
+    sum_over(world, 1);
+    assert_true(communicators > before + 2);
+    trine_world_destroy(&world);
+    assert_int_equal(communicators, before);
+}
+
 /* A world of one rank of several. */
 static void one_rank(void **state) {
     (void)state;
@@ -163,6 +197,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_half_trains),
         cmocka_unit_test(the_communicator_stays_the_callers),
         cmocka_unit_test(no_communicator_for_a_world),
+        cmocka_unit_test(every_duplicate_is_freed),
         cmocka_unit_test(one_rank),
     };
     return HARNESS_RUN(argc, argv, tests);

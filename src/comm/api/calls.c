@@ -260,6 +260,7 @@ trine_status trine_barrier(trine_comm *comm) {
 /* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
 trine_status trine_world_agree(trine_world *world, trine_status status) {
     CHECK_GIVEN(world, "world");
+    ONE_THREAD(world, __func__);
     /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
     TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));

@@ -4,36 +4,41 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static trine_status refuse(const world_visit *v, int own, int other, const char *function) {
-    const char *inside = v->function;
+/* Who is in a function of an audited world. Of the process: so are the board and the clock of blocking calls, which its
+ * worlds share. */
+static struct {
+    _Atomic int thread; /* 0: none */
+    _Atomic(const char *) function;
+    int depth; /* of functions that call others; of the thread alone */
+} inside;
+
+static trine_status refuse(int own, int other, const char *function) {
+    const char *at = inside.function;
     return RAISE(TRINE_EINVAL,
-                 "%s: called in thread %d while thread %d is in %s; the functions of a world are "
-                 "called by one thread at a time",
-                 function, own, other, inside ? inside : "another function of this world");
+                 "%s: called in thread %d while thread %d is in %s; the functions of a process's "
+                 "worlds are called by one thread at a time",
+                 function, own, other, at ? at : "another one");
 }
 
-trine_status one_thread_enter(one_thread *visit, trine_world *world, const char *function) {
+trine_status one_thread_enter(one_thread *visit, const trine_world *world, const char *function) {
     if (!world || !(world->audit || world->audit_wanted)) return TRINE_OK;
-    world_visit *v = &world->visit;
     int own = (int)gettid(), other = 0;
     CHECK(!world->thread || world->thread == own, TRINE_EINVAL,
           "%s: called in thread %d, but this world is of thread %d, which alone may call MPI "
           "(MPI_THREAD_FUNNELED)",
           function, own, world->thread);
-    if (v->thread != own) {
-        if (!atomic_compare_exchange_strong(&v->thread, &other, own))
-            return refuse(v, own, other, function);
-        v->function = function;
+    if (inside.thread != own) {
+        if (!atomic_compare_exchange_strong(&inside.thread, &other, own))
+            return refuse(own, other, function);
+        inside.function = function;
     }
-    v->depth++;
-    visit->world = world;
+    inside.depth++;
+    visit->entered = true;
     return TRINE_OK;
 }
 
 void one_thread_leave(one_thread *visit) {
-    if (!visit->world) return;
-    world_visit *v = &visit->world->visit;
-    if (--v->depth) return;
-    v->function = NULL;
-    v->thread = 0;
+    if (!visit->entered || --inside.depth) return;
+    inside.function = NULL;
+    inside.thread = 0;
 }

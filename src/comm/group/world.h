@@ -18,13 +18,6 @@ typedef struct {
 
 #define NO_NCCL 512
 
-/* Who is in a function of a world (api/one_thread.h). */
-typedef struct {
-    _Atomic int thread; /* 0: none */
-    _Atomic(const char *) function;
-    int depth; /* of functions that call others; of the thread alone */
-} world_visit;
-
 struct trine_world {
     int rank, size;
     int job, job_size; /* rank and size in the world that trine_world_create has made, of which this may be a part */
@@ -33,7 +26,6 @@ struct trine_world {
     bool owns_origin;  /* false in a part */
     bool finalise; /* we initialised MPI */
     int thread;    /* which alone may call MPI, and so the world's functions; 0: any, one at a time */
-    world_visit visit;
     bool watched;  /* has called watch_start */
     bool audit;        /* the trainer's: comm_audit */
     bool audit_wanted; /* the caller's: trine_world_audit */
