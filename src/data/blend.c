@@ -178,10 +178,35 @@ trine_status blend_open(blend **out, const char *text) {
     return status;
 }
 
+static trine_status open_program(blend *b, const trine_source *from) {
+    b->text = strdup(BLEND_PROGRAM);
+    b->sources = calloc(1, sizeof *b->sources);
+    CHECK(b->text && b->sources, TRINE_ENOMEM, "no memory for the program's samples");
+    b->count = 1;
+    b->sources->weight = strdup("1");
+    CHECK(b->sources->weight, TRINE_ENOMEM, "no memory for a weight");
+    TRY(tokens_open_none(&b->sources->tokens, BLEND_PROGRAM));
+    TRY(program_source_open(&b->sources->program, from));
+    return shares_create(&b->shares, 1, (const char *const[]){b->sources->weight});
+}
+
+trine_status blend_open_program(blend **out, const trine_source *from) {
+    blend *b = *out = calloc(1, sizeof *b);
+    CHECK(b, TRINE_ENOMEM, "no memory for a blend");
+    trine_status status = open_program(b, from);
+    if (status != TRINE_OK) blend_close(out);
+    return status;
+}
+
+const program_source *blend_program(const blend *b) {
+    return b->sources->program;
+}
+
 void blend_close(blend **b) {
     if (!*b) return;
     for (int i = 0; i < (*b)->count; i++) {
         tokens_close(&(*b)->sources[i].tokens);
+        program_source_close(&(*b)->sources[i].program);
         free((*b)->sources[i].weight);
     }
     free((*b)->sources);
@@ -210,8 +235,17 @@ const char *blend_file(const blend *b, size_t i) {
     return tokens_file(s->tokens, i);
 }
 
+static tokens_print program_print(const blend *b) {
+    const sampler *s = &b->sources->sampler;
+    uint64_t targets;
+    if (__builtin_mul_overflow(s->windows, s->T, &targets)) targets = UINT64_MAX;
+    return (tokens_print){
+        .files = 1, .tokens = targets, .hash = program_source_fingerprint(blend_program(b))};
+}
+
 /* Of one source it is that of tokens_fingerprint, so that checkpoints without blends compare as before. */
 trine_status blend_fingerprint(const blend *b, tokens_print *all, tokens_print *each) {
+    if (blend_program(b)) return *all = program_print(b), TRINE_OK;
     if (b->count == 1) return tokens_fingerprint(b->sources->tokens, all, each);
     *all = (tokens_print){0};
     for (int i = 0; i < b->count; i++) {
@@ -240,6 +274,9 @@ static uint64_t seed_of(uint64_t seed, int source) {
 }
 
 trine_status blend_order(blend *b, size_t T, uint32_t vocab, uint64_t seed, sampler_order order) {
+    if (blend_program(b))
+        return sampler_create_program(&b->sources->sampler, b->sources->program, T, vocab, seed,
+                                      order);
     for (int i = 0; i < b->count; i++)
         TRY(sampler_create(&b->sources[i].sampler, b->sources[i].tokens, T, vocab, seed_of(seed, i),
                            order));

@@ -190,6 +190,14 @@ trine_status tokens_open(tokens **out, const char *path) {
     return tokens_open_all(out, (char *const[]){(char *)(uintptr_t)path}, 1);
 }
 
+trine_status tokens_open_none(tokens **out, const char *name) {
+    tokens *t = *out = calloc(1, sizeof *t);
+    CHECK(t, TRINE_ENOMEM, "no memory for a token source");
+    trine_status status = keep_path(t, (char *const[]){(char *)(uintptr_t)name}, 1);
+    if (status != TRINE_OK) tokens_close(out);
+    return status;
+}
+
 void tokens_close(tokens **t) {
     if (!*t) return;
     for (size_t i = 0; i < (*t)->shard_count; i++) {
@@ -327,7 +335,7 @@ trine_status tokens_sample(const tokens *t, uint64_t first, size_t T, int32_t *i
 /* ---- Windows ---- */
 
 uint32_t tokens_window(const tokens *t) {
-    return t->shards->ids.window;
+    return t->shard_count ? t->shards->ids.window : 0;
 }
 
 uint64_t tokens_supervised(const tokens *t) {

@@ -28,6 +28,8 @@ typedef struct tokens tokens;
 trine_status tokens_open(tokens **out, const char *path);
 /* The same with the files of several paths, one after the other: what a shell makes of a pattern. count >= 1. */
 trine_status tokens_open_all(tokens **out, char *const *paths, size_t count);
+/* No files and no tokens: what a name is all of, where samples come from elsewhere. Errors: TRINE_ENOMEM. */
+trine_status tokens_open_none(tokens **out, const char *name);
 void tokens_close(tokens **t);
 
 /* Tokens in all files. */

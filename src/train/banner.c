@@ -8,7 +8,7 @@
 #include "train/gpus.h"
 
 /* A line for each source, so that nobody repeats a small one more often than he knows. */
-static void print_data(const trine_trainer *t, FILE *out) {
+static void print_files(const trine_trainer *t, FILE *out) {
     const blend *b = t->train.samples;
     uint64_t samples = (uint64_t)t->config.train_iters * (uint64_t)t->config.global_batch_size;
     char name[300], count[HUMAN_SIZE];
@@ -17,6 +17,19 @@ static void print_data(const trine_trainer *t, FILE *out) {
                   blend_name(b, i, name, sizeof name),
                   human_count(count, tokens_count(b->sources[i].tokens)),
                   blend_epochs(b, i, samples), t->config.train_iters);
+}
+
+static void print_program(const trine_trainer *t, FILE *out) {
+    char text[HUMAN_SIZE + 16] = "a stream", count[HUMAN_SIZE];
+    const tokens_print *print = &t->train.print;
+    if (program_source_samples(blend_program(t->train.samples)) != TRINE_ENDLESS)
+        snprintf(text, sizeof text, "%s tokens", human_count(count, print->tokens));
+    fprintf(out, "data     %s: %s%s\n", BLEND_PROGRAM, text,
+            print->hash ? "" : "; no fingerprint, so nothing compares them");
+}
+
+static void print_data(const trine_trainer *t, FILE *out) {
+    (blend_program(t->train.samples) ? print_program : print_files)(t, out);
     boundaries_print(t, out);
 }
 

@@ -57,8 +57,8 @@ static ckpt_state state_of(const trine_trainer *t) {
 }
 
 static ckpt_data data_of(const trine_trainer *t) {
-    const tokens_print *p = &t->train.print;
-    return (ckpt_data){.files = p->files, .tokens = p->tokens, .hash = p->hash};
+    const tokens_print *p = &t->train.print; /* without a hash: of a program that says none */
+    return (ckpt_data){.files = p->hash ? p->files : 0, .tokens = p->tokens, .hash = p->hash};
 }
 
 /* Restores a dynamic loss scale from a run in which it was dynamic; else it starts as configured. */
@@ -139,9 +139,26 @@ static trine_status load_tokenizer(trine_trainer *t, const trine_checkpoint *c,
         t->world, first ? status_user(comm_with_files(t->world, read_tokenizer, &x)) : TRINE_OK);
 }
 
+/* The same for samples of the program's: whether the checkpoint's were is not known. */
+static void report_program(ckpt_data saved, ckpt_data now, FILE *out) {
+    if (!now.hash)
+        fputs("  training data are not compared with the checkpoint's: the program's samples have "
+              "no fingerprint\n",
+              out);
+    else if (saved.files && saved.hash != now.hash)
+        fprintf(out,
+                "  training data differ: %" PRIu64 " tokens (hash %016" PRIx64
+                ") in the checkpoint, %" PRIu64 " (%016" PRIx64 ") in the program's samples now\n",
+                saved.tokens, saved.hash, now.tokens, now.hash);
+}
+
 /* Reports that the data changed; the sample order continues where it was. */
 static void report_data(const trine_trainer *t, const ckpt_source *source, FILE *out) {
     ckpt_data saved = ckpt_saved_data(source), now = data_of(t);
+    if (blend_program(t->train.samples)) {
+        report_program(saved, now, out);
+        return;
+    }
     if (!saved.files || (saved.tokens == now.tokens && saved.hash == now.hash)) return;
     fprintf(out,
             "  training data differ: %" PRIu64 " tokens in %" PRIu64 " file%s (hash %016" PRIx64

@@ -35,23 +35,43 @@ trine_status trainer_own_strings(trine_trainer *t) {
     return TRINE_OK;
 }
 
-static trine_status open_file(trine_trainer *t, trainer_data *d, const char *path,
-                              sampler_order order) {
+/* What is said of the program's samples where files have a path. */
+static trine_status name_program(trine_trainer *t) {
+    trine_config *c = &t->config;
+    const char **paths[] = {&c->data.data_path, &c->data.val_data_path};
+    const trine_source *programs[] = {t->train.program, t->val.program};
+    for (int i = 0; i < 2; i++) {
+        if (!programs[i]) continue;
+        CHECK(!*paths[i], TRINE_EINVAL,
+              "data.%sdata_path is %s, but trine_trainer_create_from is given the %s samples; set "
+              "one of them",
+              i ? "val_" : "", *paths[i], i ? "validation's" : "training's");
+        *paths[i] = BLEND_PROGRAM;
+    }
+    CHECK(!t->train.program || c->model.vocab_size > 0, TRINE_EINVAL,
+          "model.vocab_size is %d; the program's samples do not say it, so set it",
+          c->model.vocab_size);
+    return TRINE_OK;
+}
+
+static trine_status open_samples(trine_trainer *t, trainer_data *d, const char *path,
+                                 sampler_order order) {
     const trine_config *c = &t->config;
-    TRY(blend_open(&d->samples, path));
-    TRY(blend_fingerprint(d->samples, &d->print, NULL));
-    return blend_order(d->samples, (size_t)c->model.seq_length, (uint32_t)c->model.vocab_size,
-                       c->data.seed, order);
+    TRY(d->program ? blend_open_program(&d->samples, d->program) : blend_open(&d->samples, path));
+    d->program = NULL;
+    TRY(blend_order(d->samples, (size_t)c->model.seq_length, (uint32_t)c->model.vocab_size,
+                    c->data.seed, order));
+    return blend_fingerprint(d->samples, &d->print, NULL);
 }
 
 /* Opens the files first: the model's size depends on their vocabulary. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
-    TRY(open_file(t, &t->train, c->data.data_path,
-                  c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
+    TRY(open_samples(t, &t->train, c->data.data_path,
+                     c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
     if (c->data.val_data_path)
-        TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
+        TRY(open_samples(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
     return boundaries_resolve(t);
 }
 
@@ -152,6 +172,7 @@ static trine_status find_peak(trine_trainer *t) {
 
 /* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
+    TRY(name_program(t));
     TRY(trainer_own_strings(t));
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
@@ -187,12 +208,10 @@ static trine_status setup(trine_trainer *t) {
     return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
 }
 
-trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
-                                  const trine_config *config) {
-    CHECK_GIVEN(trainer, "trainer");
-    CHECK_GIVEN(world, "world");
-    CHECK_GIVEN(config, "config");
-    ONE_THREAD(world, __func__);
+/* train and validation NULL: the configuration's files. */
+static trine_status create(trine_trainer **trainer, trine_world *world, const trine_config *config,
+                           const trine_source *train, const trine_source *validation) {
+    ONE_THREAD(world, "trine_trainer_create");
     *trainer = NULL;
     trine_trainer *t = calloc(1, sizeof *t);
     trine_status status =
@@ -200,6 +219,8 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
     if (status == TRINE_OK) {
         t->world = world;
         t->config = *config;
+        t->train.program = train;
+        t->val.program = validation;
         t->scale = scaler_of(&config->precision);
         t->saved = -1;
         status = setup(t);
@@ -209,6 +230,24 @@ trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
     else
         trine_trainer_destroy(&t);
     return status;
+}
+
+trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
+                                  const trine_config *config) {
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(world, "world");
+    CHECK_GIVEN(config, "config");
+    return create(trainer, world, config, NULL, NULL);
+}
+
+trine_status trine_trainer_create_from(trine_trainer **trainer, trine_world *world,
+                                       const trine_config *config, const trine_source *train,
+                                       const trine_source *validation) {
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(world, "world");
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(train, "train");
+    return create(trainer, world, config, train, validation);
 }
 
 void trine_trainer_destroy(trine_trainer **trainer) {

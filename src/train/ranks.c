@@ -59,16 +59,28 @@ static void add_weights(alike_list *list, const char *name, const blend *samples
     alike_text(list, name, text);
 }
 
-/* Lists `count` files and the weights; a rank may have fewer, and has none without samples (no validation). */
+/* A line for the program's samples, which are no files. */
+static void add_program(alike_list *list, const char *name, const blend *samples) {
+    char text[ALIKE_TEXT] = "no samples of the program's";
+    tokens_print print = {0};
+    if (samples && blend_program(samples) && blend_fingerprint(samples, &print, NULL) == TRINE_OK)
+        snprintf(text, sizeof text, "%" PRIu64 " samples of the program's, fingerprint %016" PRIx64,
+                 program_source_samples(blend_program(samples)), print.hash);
+    alike_text(list, name, text);
+}
+
+/* Lists `count` files, the program's samples and the weights; a rank may have fewer, and has none without samples (no
+ * validation). */
 static trine_status list_files(alike_list *list, const char *name, const blend *samples,
                                size_t count) {
     tokens_print all = {0};
-    TRY(alike_begin(list, count + 1));
+    TRY(alike_begin(list, count + 2));
     tokens_print *each = calloc(count ? count : 1, sizeof *each);
     CHECK(each, TRINE_ENOMEM, "no memory to compare %zu files", count);
     trine_status status = samples ? blend_fingerprint(samples, &all, each) : TRINE_OK;
     for (size_t i = 0; status == TRINE_OK && i < count; i++)
         add_file(list, name, samples, i, &all, each);
+    if (status == TRINE_OK) add_program(list, name, samples);
     if (status == TRINE_OK) add_weights(list, name, samples);
     free(each);
     return status;

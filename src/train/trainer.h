@@ -26,8 +26,9 @@ typedef struct {
 
 typedef struct tensorboard tensorboard; /* train/tensorboard.h */
 
-/* Token files and the order of their samples. */
+/* Token files, or the program's samples, and their order. */
 typedef struct {
+    const trine_source *program; /* while the trainer is created; NULL: files */
     blend *samples;
     tokens_print print;
 } trainer_data;
