@@ -5,6 +5,7 @@
 #include "trine_checkpoint.h"
 #include "trine_generate.h"
 #include "trine_linear.h"
+#include "trine_loop.h"
 #include "trine_model.h"
 
 #define STRUCT_LIST(X)                                                                             \
@@ -30,7 +31,9 @@
     X(trine_linear_shard)                                                                          \
     X(trine_width)                                                                                 \
     X(trine_layer)                                                                                 \
-    X(trine_family)
+    X(trine_family)                                                                                \
+    X(trine_source)                                                                                \
+    X(trine_memory)
 
 static const struct {
     const char *name;
