@@ -123,6 +123,7 @@ static void the_communicator_stays_the_callers(void **state) {
     sum_over(world, 1);
     assert_true(handler_of(comm) == MPI_ERRORS_ARE_FATAL);
     assert_int_equal(got, -1);
+    PMPI_Barrier(MPI_COMM_WORLD);
     PMPI_Send(&sent, 1, MPI_INT, !rank, 7, comm);
     PMPI_Wait(&request, MPI_STATUS_IGNORE);
     assert_int_equal(got, job_rank() ^ 1);
