@@ -196,8 +196,8 @@ __attribute__((noreturn)) void trine_abort(trine_world *world);
 /* Called before the library ends this process, once: on trine_abort, after a wait that was longer than a limit, and
  * in ranks that end because another one reports such a thing. The report has been printed, on the rank that prints
  * it. It decides what happens: it may end the process in its own way, also with MPI_Abort of its own communicator;
- * when it returns, the library aborts as described above. It must not call the library. It runs in the thread that has
- * found the end, which may be one of the library's while another thread is blocked in MPI. */
+ * when it returns, the library aborts as described above. It must not call the library. It runs in the thread that
+ * has found the end, which may be one of the library's while another thread is blocked in MPI. */
 typedef void (*trine_abort_hook)(void *context);
 /* One a process, the one that came last; NULL: none. `context` is passed to it. Not collective. */
 void trine_on_abort(trine_abort_hook hook, void *context);

@@ -31,6 +31,7 @@ BEGIN {
     process["src/comm/group/processes.h"] = "MPI_COMM_WORLD"                # what trine_world_create joins
     process["src/comm/mesh/world.c"] = "MPI_Init_thread MPI_Finalize" # if the caller has not; what that began
     process["src/comm/watch/end.c"] = "MPI_Abort MPI_Finalize _exit"  # trine_abort and long waits, after trine_on_abort
+    process["src/comm/watch/hook.c"] = "_exit"                        # the same, of one process
     process["src/train/stop.c"] = "_exit"                             # after trine_stop_catch
     process["src/base/signals.c"] = "sigaction signal raise _exit"    # after trine_stop_catch, _trace_, _progress_
     process["src/base/output.c"] = "sigaction signal"                 # SIGXFSZ, in trine_parse and in programs

@@ -2,29 +2,12 @@
 #include "comm/group/processes.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/try_mpi.h"
+#include "comm/watch/hook.h"
 #include "comm/watch/watch.h"
 #include "base/clock.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
-
-/* State of the process, since the end of a job is not addressed to a world. */
-static struct {
-    _Atomic(trine_abort_hook) call; /* NULL: none, or called already */
-    void *context;
-} hook;
-
-void trine_on_abort(trine_abort_hook call, void *context) {
-    hook.call = NULL;
-    hook.context = context;
-    hook.call = call;
-}
-
-static void call_hook(void) {
-    trine_abort_hook call = atomic_exchange(&hook.call, NULL);
-    if (call) call(hook.context);
-}
 
 /* The processes of the job; 0: MPI does not run. */
 static int processes(void) {
@@ -53,17 +36,12 @@ _Noreturn void world_end(const trine_world *world) {
          * is lost. */
         clock_nap(0.5);
     }
-    call_hook();
+    hook_call();
     end_mpi(world, size);
-    _exit(1);
-}
-
-_Noreturn void process_end(void) {
-    call_hook();
     _exit(1);
 }
 
 _Noreturn void world_leave(void) {
     fflush(NULL);
-    process_end();
+    hook_end();
 }

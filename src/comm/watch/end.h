@@ -1,4 +1,4 @@
-/* The ways to end a job. What the program has installed (trine_on_abort) is called first, once a process. */
+/* The ways to end a job. What the program has installed (hook.h) is called first. */
 #ifndef TRINE_COMM_WATCH_END_H
 #define TRINE_COMM_WATCH_END_H
 
@@ -11,7 +11,5 @@ _Noreturn void world_end(const trine_world *world);
  * once made Open MPI's mpirun crash or hang in its own clean-up. A launcher ends a job whose rank exits with 1, so
  * this is a fallback as well. */
 _Noreturn void world_leave(void);
-/* The same from the watch thread, while another thread may hold a stream's lock. */
-_Noreturn void process_end(void);
 
 #endif

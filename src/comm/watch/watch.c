@@ -1,6 +1,6 @@
 #include "comm/watch/watch.h"
 #include "comm/api/observe.h"
-#include "comm/watch/end.h"
+#include "comm/watch/hook.h"
 #include "comm/watch/last_words.h"
 
 #include <math.h>
@@ -158,7 +158,7 @@ static void report(double waited) {
         watch_say_last("timeout");
     }
     clock_nap(LINGER);
-    process_end();
+    hook_end();
 }
 
 /* Another rank of this node may be reporting already. */
@@ -169,7 +169,7 @@ static void time_out(double waited) {
         return;
     }
     for (double last = 0, left = MARGIN; board_has_reporter(); left -= watch_step(&last)) {
-        if (left < 0) process_end();
+        if (left < 0) hook_end();
         board_beat();
         clock_nap(TICK);
     }
