@@ -59,7 +59,8 @@ static bool put_state(cJSON *root, const ckpt_state *s) {
            cJSON_AddNumberToObject(o, "good", s->good) &&
            cJSON_AddNumberToObject(o, "left", s->left) &&
            put_count(o, "finite_step", s->finite_step) &&
-           put_double(o, "finite_norm", s->finite_norm);
+           put_double(o, "finite_norm", s->finite_norm) &&
+           (!s->sets_lr || put_double(o, "lr", s->lr));
 }
 
 /* Left out if unknown. */
@@ -217,6 +218,8 @@ static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
     TRY(get_int(o, "left", &s->left, path));
     TRY(get_count(o, "finite_step", &s->finite_step, path));
     TRY(get_double(o, "finite_norm", &s->finite_norm, path));
+    s->sets_lr = cJSON_GetObjectItemCaseSensitive(o, "lr") != NULL;
+    if (s->sets_lr) TRY(get_double(o, "lr", &s->lr, path));
     return TRINE_OK;
 }
 
@@ -229,6 +232,7 @@ static trine_status check_state(const ckpt_state *s, uint64_t window, const char
     CHECK(s->finite_step <= s->step, TRINE_EDATA,
           "%s: \"finite_step\" (%" PRId64 ") exceeds \"step\" (%" PRId64 ")", path, s->finite_step,
           s->step);
+    CHECK(s->lr >= 0, TRINE_EDATA, "%s: \"lr\" (%g) is negative", path, s->lr);
     CHECK(!window || (uint64_t)s->good < window, TRINE_EDATA,
           "%s: \"good\" is %d; it must be less than \"loss-scale-window\" (%" PRIu64 ")", path,
           s->good, window);

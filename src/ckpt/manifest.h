@@ -25,6 +25,8 @@ typedef struct {
     int good, left;         /* loss scaler: consecutive steps without overflow; hysteresis left */
     int64_t finite_step;    /* last step with a finite norm, and that norm; 0: none yet */
     double finite_norm;
+    bool sets_lr; /* the program has set the learning rate, to lr; else it is the schedule's */
+    double lr;
 } ckpt_state;
 
 /* Fingerprint of the run's last token files (data/tokens.h). files = 0: unknown, as in checkpoints of

@@ -395,3 +395,61 @@ trine_status slice_read(device *d, const ckpt_shard *shard, const tensor *t, con
     size_t limit = SLICE_READ_BYTES / sizeof(float);
     return visit_tiles(shard, t, limit, d->memory->host, read_tile, &r);
 }
+
+/* ---- Whole tensors in memory ---- */
+
+typedef struct {
+    device *dev;
+    const ckpt_shard *shard;
+    float *full;
+    slice_buffer *buffer;
+} whole;
+
+/* The tile in the whole tensor, and where the host has it of the shard. */
+static convert_place whole_place(const whole *w, const file_tile *f) {
+    return (convert_place){w->full + f->row * f->stride + f->col, TRINE_F32, f->stride};
+}
+
+static convert_place host_place(const whole *w, const tensor *t, const tile *x) {
+    if (w->dev->memory->host)
+        return (convert_place){held_at(w->shard, t, x), w->shard->type, t->cols};
+    return (convert_place){w->buffer->held, w->shard->type, x->cols};
+}
+
+static size_t tile_bytes(const whole *w, const tile *x) {
+    return x->rows * x->cols * trine_dtype_bytes(w->shard->type);
+}
+
+static trine_status take_tile(void *context, const tensor *t, const tile *x) {
+    const whole *w = context;
+    file_tile f = in_file(t, x);
+    if (!w->dev->memory->host)
+        TRY(device_read(w->dev, w->buffer->held, held_at(w->shard, t, x), tile_bytes(w, x)));
+    (t->transposed ? convert_transpose : convert_copy)(whole_place(w, &f), host_place(w, t, x),
+                                                       x->rows, x->cols);
+    return TRINE_OK;
+}
+
+static trine_status put_tile(void *context, const tensor *t, const tile *x) {
+    const whole *w = context;
+    file_tile f = in_file(t, x);
+    (t->transposed ? convert_transpose : convert_copy)(host_place(w, t, x), whole_place(w, &f),
+                                                       f.rows, f.cols);
+    if (w->dev->memory->host) return TRINE_OK;
+    return device_write(w->dev, held_at(w->shard, t, x), w->buffer->held, tile_bytes(w, x));
+}
+
+static trine_status visit_whole(whole w, const tensor *t, tile_visit visit) {
+    size_t limit = SLICE_READ_BYTES / sizeof(float);
+    return visit_tiles(w.shard, t, limit, w.dev->memory->host, visit, &w);
+}
+
+trine_status slice_take(device *d, const ckpt_shard *shard, const tensor *t, float *full,
+                        slice_buffer *buffer) {
+    return visit_whole((whole){d, shard, full, buffer}, t, take_tile);
+}
+
+trine_status slice_put(device *d, const ckpt_shard *shard, const tensor *t, const float *full,
+                       slice_buffer *buffer) {
+    return visit_whole((whole){d, shard, (float *)(uintptr_t)full, buffer}, t, put_tile);
+}

@@ -95,6 +95,12 @@ typedef struct {
 trine_status slice_read(device *d, const ckpt_shard *shard, const tensor *t, const st_entry *entry,
                         const st_file *file, slice_buffer *buffer);
 
+/* full (the whole tensor in fp32, as a file has it) = the shard's elements of it; others are not touched. And the
+ * reverse, rounded to the shard's type. Padding and gaps of the shard are not touched. `buffer` is used if the host
+ * cannot access the device's memory. Errors: the device's. Not collective. */
+trine_status slice_take(device *d, const ckpt_shard *shard, const tensor *t, float *full, slice_buffer *buffer);
+trine_status slice_put(device *d, const ckpt_shard *shard, const tensor *t, const float *full, slice_buffer *buffer);
+
 /* Checks that the entry has the tensor's shape and a readable type. Errors: TRINE_EDATA, beginning with
  * `path`, has the actual and the expected shape. Pure. */
 trine_status slice_fits(const tensor *t, const st_entry *entry, const char *path);

@@ -23,7 +23,7 @@
 typedef struct {
     char *weight;    /* as the user gave it; "1" for a single source */
     tokens *tokens;
-    program_source *program; /* the samples are the program's, and `tokens` has a name only; NULL: they are in files */
+    program_source *program; /* the samples are the program's; `tokens` has a name only. NULL: they are in files */
     sampler sampler; /* after blend_order */
 } blend_source;
 

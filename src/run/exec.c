@@ -89,11 +89,11 @@ static trine_status progress(const exec *e, trine_world *world) {
 
 /* ---- The loop --------------------------------------------------------------------------------- */
 
-static trine_status run_program(exec *e, trine_world *world) {
+static trine_status run_program(exec *e, exec_part part, trine_world *world) {
     const program *p = e->run.program;
-    e->at = 0;
-    tell(e, EXEC_BEGUN);
-    for (; e->at < p->count; e->at++) {
+    e->at = part.from;
+    if (!part.from) tell(e, EXEC_BEGUN);
+    for (; e->at < part.to; e->at++) {
         const instr *i = &p->code[e->at];
         note(e, world);
         TRY(progress(e, world));
@@ -106,19 +106,24 @@ static trine_status run_program(exec *e, trine_world *world) {
         tell(e, EXEC_WAITED);
     }
     TRY(step_drain(&e->run, true));
+    if (part.to < p->count) return TRINE_OK;
     tell(e, EXEC_WAITED);
     tell(e, EXEC_EXECUTED);
     return TRINE_OK;
 }
 
-trine_status exec_run(exec *e, const program *p, step_io *io) {
+trine_status exec_run_part(exec *e, const program *p, exec_part part, step_io *io) {
     trine_world *world = comm_world(step_group(&e->run, TRINE_WORLD));
     e->run.program = p;
     e->run.io = io;
     comm_describe(describe);
-    trine_status status = run_program(e, world);
+    trine_status status = run_program(e, part, world);
     comm_program_end(world);
     TRY(status);
-    if (!e->audit || p->spec->forward_only) return TRINE_OK;
+    if (!e->audit || p->spec->forward_only || part.to < p->count) return TRINE_OK;
     return replicas_agree(e->run.state, e->run.dev, e->run.mesh);
+}
+
+trine_status exec_run(exec *e, const program *p, step_io *io) {
+    return exec_run_part(e, p, (exec_part){0, p->count}, io);
 }

@@ -45,6 +45,16 @@ void exec_attach(exec *e, exec_observer *o);
 /* An observer that is not attached is ignored. */
 void exec_detach(exec *e, const exec_observer *o);
 
+/* Instructions [from, to) of a program. Parts of one run follow each other, and are cut where the program may be
+ * (core/cut.h); the first begins at 0, and the last ends at p->count. */
+typedef struct {
+    int from, to;
+} exec_part;
+
+/* Runs a part, with the same *io for all parts of a run, and completes what it has started: nothing is under way
+ * between parts. Errors: as exec_run. Collective over: world. */
+trine_status exec_run_part(exec *e, const program *p, exec_part part, step_io *io);
+
 /* Runs the program. Errors: the collectives' and operators' own; TRINE_EDATA for a bad token.
  * Collective over: world (every rank runs its stage's program). */
 trine_status exec_run(exec *e, const program *p, step_io *io);

@@ -53,7 +53,9 @@ static ckpt_state state_of(const trine_trainer *t) {
                         .good = t->scale.good,
                         .left = t->scale.left,
                         .finite_step = t->finite_step,
-                        .finite_norm = t->finite_norm};
+                        .finite_norm = t->finite_norm,
+                        .sets_lr = t->sets_lr,
+                        .lr = t->lr};
 }
 
 static ckpt_data data_of(const trine_trainer *t) {
@@ -80,6 +82,7 @@ static trine_status restore_state(trine_trainer *t, const ckpt_source *source) {
     t->samples = saved->samples;
     t->finite_step = saved->finite_step;
     t->finite_norm = saved->finite_norm;
+    if (saved->sets_lr) t->sets_lr = true, t->lr = saved->lr;
     return restore_scaler(&t->scale, source);
 }
 
@@ -139,6 +142,15 @@ static trine_status load_tokenizer(trine_trainer *t, const trine_checkpoint *c,
         t->world, first ? status_user(comm_with_files(t->world, read_tokenizer, &x)) : TRINE_OK);
 }
 
+/* A learning rate that is not the schedule's is not gone on with in silence. */
+static void report_rate(const trine_trainer *t, const trine_checkpoint *c,
+                        const ckpt_source *source, FILE *out) {
+    const ckpt_state *saved = ckpt_saved_state(source);
+    if (weights_alone(c, source) || !t->sets_lr) return;
+    c_fprintf(out, "  learning rate: %g in all steps, as %s; not the schedule's\n", t->lr,
+              saved->sets_lr ? "the checkpoint's program had set it" : "this program has set it");
+}
+
 /* The same for samples of the program's: whether the checkpoint's were is not known. */
 static void report_program(ckpt_data saved, ckpt_data now, FILE *out) {
     if (!now.hash)
@@ -177,6 +189,7 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
                 "resumed from %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
                 " samples done\n",
                 ckpt_path(source), t->steps, t->updates, t->samples);
+    report_rate(t, c, source, out);
     report_data(t, source, out);
     run_tokenizer_report(&t->tokenizer, source, out);
     const char *config = ckpt_saved_config(source);
@@ -320,6 +333,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     CHECK_GIVEN(c, "c");
     ONE_THREAD(t->world, __func__);
     char token[FILE_TOKEN];
+    TRY(trainer_between_steps(t, __func__));
     TRY(ranks_agree_checkpoint(t->world, c));
     TRY(status_user(check_request(c)));
     comm_doing("loading a checkpoint");
@@ -344,6 +358,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     CHECK_GIVEN(c, "c");
     ONE_THREAD(t->world, __func__);
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
+    TRY(trainer_between_steps(t, __func__));
     char *config = NULL, exact[MANIFEST_EXACT];
     shard_set p;
     promise_text(t, exact);
@@ -431,6 +446,7 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(stop, "stop");
     ONE_THREAD(t->world, __func__);
+    TRY(trainer_between_steps(t, __func__));
     TRY(check_stop(t, c, "after", out, stop));
     bool last = *stop || t->steps == t->config.train_iters;
     bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
@@ -450,6 +466,7 @@ trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c,
     CHECK_GIVEN(stop, "stop");
     ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
+    TRY(trainer_between_steps(t, __func__));
     *stop = false;
     stop_training();
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {

@@ -12,6 +12,7 @@
 #include "train/trainer_memory.h"
 #include "train/ranks.h"
 #include "train/tensorboard.h"
+#include "train/tensors.h"
 #include "train/warm_up.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
@@ -177,6 +178,7 @@ static trine_status setup_alone(trine_trainer *t) {
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
+    TRY(tensors_list(t));
     TRY(make_programs(t));
     return expect_memory(t);
 }
@@ -263,6 +265,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     blocks_writer_destroy(&t->writer);
     lease_give_back(&t->lease);
     free(t->gpus);
+    free(t->tensors);
     compose_destroy(&t->spec, &t->stages);
     compose_destroy(&t->eval_spec, &t->eval_stages);
     pp_place_end(&t->spec);

@@ -209,8 +209,9 @@ static double shown(double x) {
 static void print_skip(const trine_log *l, const trine_metrics *m) {
     const trine_trainer *t = l->trainer;
     fprintf(l->out, "step %" PRId64 ": %s, update skipped", m->step,
-            m->supervised ? "gradient norm is not finite"
-                          : "no token of the global batch is supervised");
+            !m->supervised           ? "no token of the global batch is supervised"
+            : isfinite(m->grad_norm) ? "the program wants none"
+                                     : "gradient norm is not finite");
     if (t->overflow[0]) fprintf(l->out, "; first in %s", t->overflow);
     if (t->ring_file[0]) fprintf(l->out, "; the last two steps: %s", t->ring_file);
     if (t->scale.scale < m->loss_scale) c_fprintf(l->out, "; loss scale now %g", t->scale.scale);

@@ -53,6 +53,10 @@ static trine_status count_supervised(const trainer_data *data, uint64_t first, i
     return TRINE_OK;
 }
 
+static double learning_rate(const trine_trainer *t) {
+    return t->sets_lr ? t->lr : resolve_learning_rate(&t->config.optimizer, t->updates + 1);
+}
+
 static step_io make_step(const trine_trainer *t, const trainer_data *data, uint64_t first,
                          uint64_t supervised) {
     const trine_optimizer *o = &t->config.optimizer;
@@ -61,7 +65,7 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
         .first_sample = first,
         .scale = 1.0 / (double)supervised,
         .loss_scale = t->scale.scale,
-        .adamw = {.lr = (float)resolve_learning_rate(o, t->updates + 1),
+        .adamw = {.lr = (float)learning_rate(t),
                   .beta1 = (float)o->adam_beta1,
                   .beta2 = (float)o->adam_beta2,
                   .eps = (float)o->adam_eps,
@@ -100,10 +104,10 @@ static trine_status stuck(const trine_trainer *t) {
                  (long long)t->steps, t->scale.scale, t->overflow, last);
 }
 
-/* A step without a supervised token: no program runs. */
-static void pass_over(trine_trainer *t, step_io *step) {
-    step->loss = step->norm = NAN;
-    step->skipped = true;
+/* A step without a supervised token, of which no program runs, or one that the program skips. */
+static void pass_over(trine_trainer *t, trainer_step *s) {
+    if (!s->supervised) s->io.loss = s->io.norm = NAN;
+    s->io.skipped = true;
     t->steps++;
     t->samples += (uint64_t)t->config.global_batch_size;
     t->overflow[0] = t->ring_file[0] = '\0';
@@ -125,41 +129,68 @@ static trine_status conclude(trine_trainer *t, const step_io *step) {
     return verdict == SCALER_STUCK ? status_user(stuck(t)) : TRINE_OK;
 }
 
-trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
-    CHECK_GIVEN(t, "trainer");
-    CHECK_GIVEN(metrics, "metrics");
-    ONE_THREAD(t->world, __func__);
+trine_status trainer_expect(const trine_trainer *t, const char *call, trainer_part first,
+                            trainer_part last) {
+    static const char *const texts[] = {[PART_NONE] = "between steps",
+                                        [PART_GRADIENTS] = "after trine_trainer_forward_backward",
+                                        [PART_NORM] = "after trine_trainer_norm"};
+    trainer_part now = t->now.part;
+    CHECK(now >= first && now <= last, TRINE_EINVAL, "%s is called %s; it belongs %s", call,
+          texts[now], texts[first]);
+    return TRINE_OK;
+}
+
+trine_status trainer_between_steps(const trine_trainer *t, const char *call) {
+    return trainer_expect(t, call, PART_NONE, PART_NONE);
+}
+
+trine_status trainer_begin_step(trine_trainer *t, trainer_step *s) {
     uint64_t supervised;
     TRY(status_user(trainer_check_documents(t)));
     stop_training();
     uint64_t start = clock_ns();
     TRY(count_supervised(&t->train, t->samples, t->config.global_batch_size, &supervised));
-    step_io step = make_step(t, &t->train, t->samples, supervised);
-    double lr = resolve_learning_rate(&t->config.optimizer, t->updates + 1);
-    double joules;
+    *s = (trainer_step){.io = make_step(t, &t->train, t->samples, supervised),
+                        .supervised = supervised,
+                        .start = start,
+                        .lr = learning_rate(t)};
     joules_begin(t);
-    TRY(trace_run_before(t));
-    if (supervised) {
-        TRY(run_step(t, &step));
-        TRY(conclude(t, &step));
-    } else {
-        pass_over(t, &step);
-    }
-    double seconds = 1e-9 * (double)(clock_ns() - start);
+    return trace_run_before(t);
+}
+
+trine_status trainer_end_step(trine_trainer *t, trainer_step *s, bool asked,
+                              trine_metrics *metrics) {
+    double joules;
+    if (!s->supervised || asked)
+        pass_over(t, s);
+    else
+        TRY(conclude(t, &s->io));
+    double seconds = 1e-9 * (double)(clock_ns() - s->start);
     TRY(joules_end(t, &joules));
     *metrics = (trine_metrics){.step = t->steps,
-                               .loss = step.loss,
-                               .grad_norm = step.norm,
-                               .lr = lr,
+                               .loss = s->io.loss,
+                               .grad_norm = s->io.norm,
+                               .lr = s->lr,
                                .seconds = seconds,
                                .tokens = tokens_per_step(t),
-                               .supervised = supervised,
+                               .supervised = s->supervised,
                                .peak_bytes = t->peak_bytes,
-                               .skipped = step.skipped,
+                               .skipped = s->io.skipped,
                                .skips = t->steps - t->updates,
-                               .loss_scale = step.loss_scale,
+                               .loss_scale = s->io.loss_scale,
                                .joules = joules};
     return trace_run_after(t);
+}
+
+trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
+    CHECK_GIVEN(t, "trainer");
+    CHECK_GIVEN(metrics, "metrics");
+    ONE_THREAD(t->world, __func__);
+    trainer_step step;
+    TRY(trainer_between_steps(t, __func__));
+    TRY(trainer_begin_step(t, &step));
+    if (step.supervised) TRY(run_step(t, &step.io));
+    return trainer_end_step(t, &step, false, metrics);
 }
 
 trine_status trainer_eval_batch(trine_trainer *t, int i, trainer_sum *sum) {
@@ -190,6 +221,7 @@ trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
     CHECK_GIVEN(loss, "loss");
     ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
+    TRY(trainer_between_steps(t, __func__));
     for (int i = 0; i < t->config.eval_iters; i++) TRY(trainer_eval_batch(t, i, &sum));
     return status_user(trainer_eval_mean(t, &sum, loss));
 }

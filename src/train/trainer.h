@@ -5,6 +5,7 @@
 #include "base/output.h"
 #include "ckpt/blocks.h"
 #include "ckpt/lease.h"
+#include "ckpt/safetensors.h"
 #include "data/blend.h"
 #include "device/cuda_open.h"
 #include "run/exec.h"
@@ -32,6 +33,25 @@ typedef struct {
     blend *samples;
     tokens_print print;
 } trainer_data;
+
+/* How far the step is that runs in parts (trine_loop.h). */
+typedef enum { PART_NONE, PART_GRADIENTS, PART_NORM } trainer_part;
+
+/* A step that has begun. */
+typedef struct {
+    step_io io;
+    uint64_t supervised; /* tokens; 0: no program runs */
+    uint64_t start;      /* ns */
+    double lr;
+    trainer_part part;
+    bool has_loss; /* NORM has run for these samples */
+} trainer_step;
+
+/* A tensor of the model, as files have it. */
+typedef struct {
+    st_entry file; /* name and shape */
+    size_t count;
+} trainer_tensor;
 
 enum { TRAINER_STRINGS = 8 }; /* of a trine_config */
 #define TRAINER_TRACED 200
@@ -75,6 +95,11 @@ struct trine_trainer {
     int64_t saved; /* the step of the newest checkpoint, if it has this state; -1: none */
     uint64_t samples; /* consumed by the steps so far: index of the next step's first */
     scaler scale;
+    trainer_step now; /* now.part PART_NONE: no step is under way */
+    bool sets_lr;     /* trine_trainer_set_lr: the learning rate of every step is lr */
+    double lr;
+    trainer_tensor *tensors; /* (tensor_count) */
+    size_t tensor_count;
     int64_t finite_step; /* the last step with a finite norm, and that norm; 0: none yet */
     double finite_norm;
     char overflow[OVERFLOW_TEXT]; /* of the last step, if it was skipped */
@@ -98,6 +123,18 @@ bool trainer_has_file(const trine_trainer *t, const char *path);
 /* The token that ends documents is known, if one is needed. Errors: TRINE_EINVAL, on every rank alike. Not
  * collective. */
 trine_status trainer_check_documents(const trine_trainer *t);
+
+/* Refuses `call` unless the step that runs in parts is from `first` to `last`. Errors: TRINE_EINVAL names both. Not
+ * collective. */
+trine_status trainer_expect(const trine_trainer *t, const char *call, trainer_part first, trainer_part last);
+/* The same for what needs PART_NONE. */
+trine_status trainer_between_steps(const trine_trainer *t, const char *call);
+
+/* What comes before the program of a training step. Errors: those of trine_trainer_step. Collective over: world. */
+trine_status trainer_begin_step(trine_trainer *t, trainer_step *s);
+/* What comes after it; asked: its norm is finite, but the caller wanted no update. Errors: as above. Collective over:
+ * world. */
+trine_status trainer_end_step(trine_trainer *t, trainer_step *s, bool asked, trine_metrics *metrics);
 
 /* Losses of global batches, each with the share of its tokens that are supervised as its weight. */
 typedef struct {

@@ -11,6 +11,7 @@
 #include "trine_checkpoint.h"
 #include "trine_generate.h"
 #include "trine_linear.h"
+#include "trine_loop.h"
 #include "trine_model.h"
 #include "trine_mpi.h"
 
@@ -22,6 +23,8 @@ static max_align_t anything[64];
     harness_refused(function(__VA_ARGS__), TRINE_EINVAL, #function ": " #argument " is NULL",      \
                     #function "(" #__VA_ARGS__ ")")
 #define ALLOW(function, argument, condition) assert_true(condition)
+
+#define PLAIN(function, condition) assert_true(condition)
 
 /* Calls a function without a result. */
 #define DONE(call) ((call), true)
@@ -197,6 +200,56 @@ static void trainers(void **state) {
     REFUSE(trine_trainer_validate, stop, ANY, ANY, stdout, ANY, NULL);
 }
 
+/* A loop of one's own. */
+static void loops(void **state) {
+    (void)state;
+    const trine_config config = trine_config_default();
+    const trine_source source = trine_source_memory(NULL);
+    trine_trainer *trainer = NULL;
+    REFUSE(trine_trainer_create_from, trainer, NULL, harness_world, &config, &source, NULL);
+    REFUSE(trine_trainer_create_from, world, &trainer, NULL, &config, &source, NULL);
+    REFUSE(trine_trainer_create_from, config, &trainer, harness_world, NULL, &source, NULL);
+    REFUSE(trine_trainer_create_from, train, &trainer, harness_world, &config, NULL, NULL);
+    ALLOW(trine_trainer_create_from, validation, true); /* tests/train/program_samples.c */
+    ALLOW(trine_source_memory, memory, source.fingerprint == 0);
+    REFUSE(trine_trainer_set_lr, trainer, NULL, 1e-3);
+    REFUSE(trine_trainer_schedule_lr, trainer, NULL);
+    ALLOW(trine_trainer_tensor_count, trainer, trine_trainer_tensor_count(NULL) == 0);
+    ALLOW(trine_trainer_tensor_name, trainer, trine_trainer_tensor_name(NULL, 0) == NULL);
+    REFUSE(trine_trainer_tensor_shape, trainer, NULL, 0, ANY, ANY);
+    REFUSE(trine_trainer_tensor_shape, shape, ANY, 0, NULL, ANY);
+    REFUSE(trine_trainer_tensor_shape, dims, ANY, 0, ANY, NULL);
+    REFUSE(trine_trainer_read, trainer, NULL, TRINE_PARAMETER, "name", ANY, 1);
+    REFUSE(trine_trainer_read, name, ANY, TRINE_PARAMETER, NULL, ANY, 1);
+    REFUSE(trine_trainer_read, values, ANY, TRINE_PARAMETER, "name", NULL, 1);
+    REFUSE(trine_trainer_write, trainer, NULL, TRINE_PARAMETER, "name", ANY, 1);
+    REFUSE(trine_trainer_write, name, ANY, TRINE_PARAMETER, NULL, ANY, 1);
+    REFUSE(trine_trainer_write, values, ANY, TRINE_PARAMETER, "name", NULL, 1);
+    REFUSE(trine_trainer_forward_backward, trainer, NULL);
+    REFUSE(trine_trainer_norm, trainer, NULL, ANY, ANY);
+    REFUSE(trine_trainer_norm, norm, ANY, NULL, ANY);
+    ALLOW(trine_trainer_norm, loss, true); /* tests/train/step_parts.c */
+    REFUSE(trine_trainer_update, trainer, NULL, ANY);
+    REFUSE(trine_trainer_update, metrics, ANY, NULL);
+    REFUSE(trine_trainer_skip, trainer, NULL, ANY);
+    REFUSE(trine_trainer_skip, metrics, ANY, NULL);
+}
+
+/* Functions without a pointer. */
+static void values(void **state) {
+    (void)state;
+    PLAIN(trine_status_text, *trine_status_text((trine_status)-1) != '\0');
+    PLAIN(trine_error_print, DONE(trine_error_print()));
+    PLAIN(trine_dtype_bytes, trine_dtype_bytes((trine_dtype)-1) == 0);
+    PLAIN(trine_config_default, trine_config_default().model.family == NULL);
+    PLAIN(trine_generate_config_default, trine_generate_config_default().layout.tp >= 0);
+    PLAIN(trine_layout_coord, true); /* tests/comm/mesh.c */
+    PLAIN(trine_layout_rank, true);
+    PLAIN(trine_stop_catch, true); /* changes the process: tests/train/stop.t, terminal.t, ... */
+    PLAIN(trine_progress_catch, true);
+    PLAIN(trine_trace_catch, true);
+}
+
 static void logs(void **state) {
     (void)state;
     trine_log *log = NULL;
@@ -270,8 +323,9 @@ static void linears(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worlds),         cmocka_unit_test(meshes),   cmocka_unit_test(collectives),
-        cmocka_unit_test(configurations), cmocka_unit_test(trainers), cmocka_unit_test(logs),
-        cmocka_unit_test(generators),     cmocka_unit_test(linears),
+        cmocka_unit_test(configurations), cmocka_unit_test(trainers), cmocka_unit_test(loops),
+        cmocka_unit_test(values),         cmocka_unit_test(logs),     cmocka_unit_test(generators),
+        cmocka_unit_test(linears),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
