@@ -48,10 +48,11 @@ job 2 second-funneled
 two_threads ", but this world is of thread $(sed -n 's/^first thread //p' "$dir/out"), which alone may call MPI"
 result $? "audit: a call of a thread that may not call MPI"
 
-job 4 hang
-ended && says 1 "trine: timed out: rank 0 " && says 0 "the hook was called" &&
-    accused 1 "not communicating" && [ "$(grep -c "^    .*rank.*: " "$dir/err")" = 2 ]
-result $? "of two halves one hangs while the other works: the report is about its ranks alone"
+for mode in hang blocked; do
+    job 4 $mode
+    ended && says 1 "trine: timed out: rank 0 " && accused 1 "not communicating" && [ "$(grep -c "^    rank [0-9].*: " "$dir/err")" = 2 ]
+    result $? "$mode: of two halves one waits while the other works, and is reported alone"
+done
 
 job 4 hook
 [ "$status" = 7 ] && says 1 "trine: timed out: rank 0 " && grep -q "the hook was called" "$dir/err"

@@ -63,9 +63,9 @@ static int in_turn(void) {
 
 static void *make(void *made) {
     trine_world **world = made;
-    if (refused(trine_world_create_from_mpi(world, MPI_COMM_WORLD)) ||
-        refused(trine_world_audit(*world, true)))
-        trine_world_destroy(world);
+    if (refused(trine_world_create_from_mpi(world, MPI_COMM_WORLD))) return NULL;
+    if (refused(trine_world_audit(*world, true))) trine_abort(*world);
+    sum(*world);
     return NULL;
 }
 
@@ -118,8 +118,8 @@ static void leave_with_7(void *text) {
     MPI_Abort(MPI_COMM_WORLD, 7);
 }
 
-/* Half 1 works for longer than half 0 waits. */
-static int hang(trine_abort_hook hook) {
+/* Half 1 works for longer than rank 0 waits for rank 1, in a call of the library (`agrees`) or of MPI. */
+static int hang(trine_abort_hook hook, bool agrees) {
     static char text[] = "the hook was called\n";
     MPI_Comm comm;
     trine_world *world;
@@ -131,8 +131,21 @@ static int hang(trine_abort_hook hook) {
     trine_world_timeout(world, 2);
     for (time_t begin = time(NULL); rank / 2 && time(NULL) < begin + 20;) sum(world);
     if (rank == 1) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
-    if (rank == 0) sum(world);
+    if (rank == 0 && agrees) trine_world_agree(world, TRINE_OK);
+    if (rank == 0 && !agrees) sum(world);
     return 0;
+}
+
+static int hang_in_trine(void) {
+    return hang(NULL, true);
+}
+
+static int hang_in_mpi(void) {
+    return hang(NULL, false);
+}
+
+static int hang_with_hook(void) {
+    return hang(leave_with_7, true);
 }
 
 static int fault(void) {
@@ -143,14 +156,6 @@ static int fault(void) {
     if (trine_world_rank(world) == 0)
         (void)status_raise(TRINE_EIO, __FILE__, __LINE__, __func__, "the disk is full");
     trine_abort(world);
-}
-
-static int hang_quietly(void) {
-    return hang(NULL);
-}
-
-static int hang_with_hook(void) {
-    return hang(leave_with_7);
 }
 
 static const struct {
@@ -166,7 +171,8 @@ static const struct {
     {"thread-serialized", MPI_THREAD_SERIALIZED, in_a_thread},
     {"second-funneled", MPI_THREAD_FUNNELED, two_threads},
     {"second-serialized", MPI_THREAD_SERIALIZED, two_threads},
-    {"hang", MPI_THREAD_FUNNELED, hang_quietly},
+    {"hang", MPI_THREAD_FUNNELED, hang_in_trine},
+    {"blocked", MPI_THREAD_FUNNELED, hang_in_mpi},
     {"hook", MPI_THREAD_FUNNELED, hang_with_hook},
     {"fault", MPI_THREAD_FUNNELED, fault},
 };
