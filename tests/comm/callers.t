@@ -50,7 +50,7 @@ result $? "audit: a call of a thread that may not call MPI"
 
 for mode in hang blocked; do
     job 4 $mode
-    ended && says 1 "trine: timed out: rank 0 " && accused 1 "not communicating" && [ "$(grep -c "^    rank [0-9].*: " "$dir/err")" = 2 ]
+    ended && says 0 "has done its work" && says 1 "trine: timed out: rank 0 " && accused 1 "not communicating" && [ "$(grep -c "^    rank [0-9].*: " "$dir/err")" = 2 ]
     result $? "$mode: of two halves one waits while the other works, and is reported alone"
 done
 

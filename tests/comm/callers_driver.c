@@ -130,6 +130,7 @@ static int hang(trine_abort_hook hook, bool agrees) {
     if (refused(trine_world_create_from_mpi(&world, comm))) return 1;
     trine_world_timeout(world, 2);
     for (time_t begin = time(NULL); rank / 2 && time(NULL) < begin + 20;) sum(world);
+    if (rank / 2) fputs("half 1 has done its work\n", stderr);
     if (rank == 1) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
     if (rank == 0 && agrees) trine_world_agree(world, TRINE_OK);
     if (rank == 0 && !agrees) sum(world);

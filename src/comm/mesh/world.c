@@ -159,7 +159,8 @@ static trine_status join(trine_world *world) {
     if (world->size > 1) TRY(mpi_duplicate(&state, processes_of(world)));
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
-    board_seal(); /* all ranks have joined */
+    if (!world->origin)
+        board_seal(); /* all ranks have joined; of other communicators, nobody knows */
     if (world->size > 1)
         snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
     status_prefix(prefix);
@@ -280,6 +281,7 @@ void trine_world_destroy(trine_world **world) {
         MPI_Finalize();
         watch_leave();
     }
+    if (w->owns_origin) board_seal();
     if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);

@@ -2,7 +2,8 @@
  * long, or by the watch thread of a rank that is blocked (watch.h). It lies in /dev/shm, exists before MPI is
  * initialised, and costs a rank a few stores a call. Its name is removed as soon as all ranks have joined, so that
  * no job leaves it behind, unless it is killed before; the next job that makes a board removes those whose
- * processes are gone.
+ * processes are gone. Ranks of a caller's communicators join when they like: there the first that leaves removes it,
+ * and who comes later has another board, as on another node.
  *
  * Ranks find each other through the launcher's environment (Open MPI, PMIx, PMI of MPICH and of Slurm). If the
  * environment has no such variables, /dev/shm is full, or another process holds the slot, a rank uses a private
@@ -107,7 +108,7 @@ int board_rank(void);
 void board_set_rank(int rank, int size, uint64_t world);
 /* A random number other than 0, for a world. */
 uint64_t board_random(void);
-/* All ranks have joined: removes the board's name. */
+/* All ranks have joined, or will not find it: removes the board's name. */
 void board_seal(void);
 
 /* Observes all slots for `seconds`, and returns those in use in *all (*count, owned by the caller), in rank order.

@@ -32,6 +32,7 @@ _Noreturn void world_end(const trine_world *world) {
     fflush(NULL);
     if (size > 1) {
         board_hush();
+        board_seal();
         /* The launcher reads standard error from a pipe; what it has not read when it kills the job
          * is lost. */
         clock_nap(0.5);

@@ -157,6 +157,7 @@ static void report(double waited) {
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
         watch_say_last("timeout");
     }
+    board_seal();
     clock_nap(LINGER);
     hook_end();
 }
