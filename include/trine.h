@@ -1,7 +1,8 @@
 /* Trine: distributed training of GPT-style transformers over data-, tensor- and pipeline-parallel
  * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the public API, except for checkpoints
- * (trine_checkpoint.h), text generation (trine_generate.h), user-defined models (trine_model.h), a
- * single linear layer (trine_linear.h) and worlds of a program's own MPI communicators (trine_mpi.h).
+ * (trine_checkpoint.h), a training loop of one's own (trine_loop.h), text generation (trine_generate.h),
+ * user-defined models (trine_model.h), a single linear layer (trine_linear.h) and worlds of a program's own MPI
+ * communicators (trine_mpi.h).
  *
  * Conventions. Every function that can fail returns a trine_status; on failure a trail of
  * file:line frames is kept, which trine_error_print() prints once. "Collective over: G" means that

@@ -15,30 +15,32 @@ struct program_source {
     uint8_t *mask;   /* (T); NULL: no mask */
 };
 
-/* What a function of the program returned, as an error of ours, with its message if it has raised one. */
-static trine_status program_failed(trine_status status, const char *function, uint64_t sample) {
+/* What a function of the program returned for a sample, or for all of them (NULL), as an error of ours, with its
+ * message if it has raised one. */
+static trine_status program_failed(trine_status status, const char *function,
+                                   const uint64_t *sample) {
     bool ours = status > TRINE_OK && status <= TRINE_EBUSY;
-    char message[512];
+    char message[512], of[40] = "";
     snprintf(message, sizeof message, "%s", status_message());
-    return RAISE(ours ? status : TRINE_EDATA,
-                 "the program's samples: %s of sample %" PRIu64 " returned %d (%s)%s%s", function,
-                 sample, (int)status, ours ? trine_status_text(status) : "no status of Trine's",
-                 message[0] ? ": " : "", message);
+    if (sample) snprintf(of, sizeof of, " of sample %" PRIu64, *sample);
+    return RAISE(ours ? status : TRINE_EDATA, "the program's samples: %s%s returned %d (%s)%s%s",
+                 function, of, (int)status,
+                 ours ? trine_status_text(status) : "no status of Trine's", message[0] ? ": " : "",
+                 message);
 }
 
-#define CALL(call, function, sample)                                                               \
+/* TRY for a call of a function of the program. */
+#define TRY_PROGRAM(call, function, sample)                                                        \
     do {                                                                                           \
         status_clear();                                                                            \
-        trine_status call_status_ = (call);                                                        \
-        if (call_status_ != TRINE_OK) return program_failed(call_status_, function, sample);       \
+        trine_status returned_ = (call);                                                           \
+        if (returned_ != TRINE_OK) return program_failed(returned_, function, sample);             \
     } while (0)
 
 /* ---- Opening ---- */
 
 static trine_status count_samples(program_source *s) {
-    status_clear();
-    trine_status status = s->calls.count(s->calls.context, &s->samples);
-    if (status != TRINE_OK) return program_failed(status, "count, before that", 0);
+    TRY_PROGRAM(s->calls.count(s->calls.context, &s->samples), "count", NULL);
     CHECK(s->samples, TRINE_EDATA, "the program's samples: there are 0; a training needs one");
     return TRINE_OK;
 }
@@ -89,7 +91,8 @@ trine_status program_source_supervised(const program_source *s, uint64_t sample,
                                        uint32_t *count) {
     int own = (int)T;
     if (s->calls.has_mask)
-        CALL(s->calls.supervised(s->calls.context, sample, (int)T, &own), "supervised", sample);
+        TRY_PROGRAM(s->calls.supervised(s->calls.context, sample, (int)T, &own), "supervised",
+                    &sample);
     CHECK(own >= 0 && (size_t)own <= T, TRINE_EDATA,
           "the program's samples: supervised of sample %" PRIu64 " is %d; a sample has 0 to %zu",
           sample, own, T);
@@ -126,7 +129,8 @@ static trine_status take_mask(const program_source *s, uint64_t sample, size_t T
 
 trine_status program_source_load(const program_source *s, uint64_t sample, size_t T, uint32_t vocab,
                                  int32_t *inputs, int32_t *targets) {
-    CALL(s->calls.fill(s->calls.context, sample, (int)T, s->tokens, s->mask), "fill", sample);
+    TRY_PROGRAM(s->calls.fill(s->calls.context, sample, (int)T, s->tokens, s->mask), "fill",
+                &sample);
     TRY(check_ids(s, sample, T, vocab));
     memcpy(inputs, s->tokens, T * sizeof *inputs);
     memcpy(targets, s->tokens + 1, T * sizeof *targets);

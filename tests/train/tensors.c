@@ -60,6 +60,11 @@ static trine_config config_of(int n) {
     return c;
 }
 
+/* With more ranks, where they cost most, some of the configurations: each stage, precision, family and layout. */
+static bool turn(int n) {
+    return ranks() == 1 || n == 0 || n == 3 || (n >= 5 && n <= 8) || n == 11;
+}
+
 static trine_trainer *create(const trine_config *c) {
     trine_trainer *t;
     OK(trine_trainer_create(&t, harness_world, c));
@@ -157,6 +162,7 @@ static void expect_all_saved(trine_trainer *t, int step) {
 static void reads_are_those_of_the_checkpoint(void **state) {
     (void)state;
     for (int n = 0; n < 12; n++) {
+        if (!turn(n)) continue;
         trine_config c = config_of(n);
         trine_trainer *t = create(&c);
         steps(t, 2);
@@ -174,6 +180,7 @@ static void reads_are_those_of_the_checkpoint(void **state) {
 static void what_is_written_is_read(void **state) {
     (void)state;
     for (int n = 0; n < 12; n++) {
+        if (!turn(n)) continue;
         trine_config c = config_of(n);
         trine_trainer *from = create(&c), *to = create(&c);
         trine_metrics want, got;
@@ -233,6 +240,12 @@ static void on_a_gpu_too(void **state) {
 
 /* ---- What is refused --------------------------------------------------------------------------- */
 
+/* On every rank; one has the message. */
+static void refused(trine_status got, const char *text) {
+    harness_refused(got, TRINE_EINVAL, is_root() ? text : "", text);
+    status_clear();
+}
+
 static void other_requests_are_refused(void **state) {
     (void)state;
     trine_config c = config_of(0);
@@ -241,31 +254,25 @@ static void other_requests_are_refused(void **state) {
     int dims, rank = trine_world_rank(harness_world);
     float x[33] = {0};
     const char *name = "transformer.ln_f.bias";
-    REFUSED(trine_trainer_read(t, TRINE_PARAMETER, "wte", x, 32), TRINE_EINVAL,
+    refused(trine_trainer_read(t, TRINE_PARAMETER, "wte", x, 32),
             "the model has no tensor \"wte\"; trine_trainer_tensor_name has the names, as \"");
-    REFUSED(trine_trainer_read(t, TRINE_PARAMETER, name, x, 33), TRINE_EINVAL,
+    refused(trine_trainer_read(t, TRINE_PARAMETER, name, x, 33),
             "transformer.ln_f.bias has 32 elements, not 33");
-    REFUSED(trine_trainer_write(t, TRINE_PARAMETER, name, x, 31), TRINE_EINVAL,
+    refused(trine_trainer_write(t, TRINE_PARAMETER, name, x, 31),
             "transformer.ln_f.bias has 32 elements, not 31");
-    REFUSED(trine_trainer_write(t, TRINE_MOMENT_1, name, x, 32), TRINE_EINVAL,
-            "a first moment is not written");
-    REFUSED(trine_trainer_read(t, (trine_tensor_kind)7, name, x, 32), TRINE_EINVAL,
+    refused(trine_trainer_write(t, TRINE_MOMENT_1, name, x, 32), "a first moment is not written");
+    refused(trine_trainer_read(t, (trine_tensor_kind)7, name, x, 32),
             "what is 7; it must be below 4");
     REFUSED(trine_trainer_tensor_shape(t, trine_trainer_tensor_count(t), shape, &dims),
             TRINE_EINVAL, "counted from 0");
     assert_null(trine_trainer_tensor_name(t, trine_trainer_tensor_count(t)));
     x[3] = (float)rank;
     if (ranks() > 1)
-        harness_refused(trine_trainer_write(t, TRINE_PARAMETER, name, x, 32), TRINE_EINVAL,
-                        rank ? "" : "ranks call trine_trainer_write with different arguments",
-                        "write");
-    status_clear();
+        refused(trine_trainer_write(t, TRINE_PARAMETER, name, x, 32),
+                "ranks call trine_trainer_write with different arguments");
     if (ranks() > 1)
-        harness_refused(trine_trainer_read(t, rank ? TRINE_MOMENT_1 : TRINE_MOMENT_2, name, x, 32),
-                        TRINE_EINVAL,
-                        rank ? "" : "ranks call trine_trainer_read with different arguments",
-                        "read");
-    status_clear();
+        refused(trine_trainer_read(t, rank ? TRINE_MOMENT_1 : TRINE_MOMENT_2, name, x, 32),
+                "ranks call trine_trainer_read with different arguments");
     assert_true(training_fingerprint(t) == before);
     trine_trainer_destroy(&t);
 }
