@@ -167,9 +167,11 @@ $(SHARED): $(OBJ) tools/libtrine.map
 	$(call line,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
 
+# The one that calls MPI itself.
+$(BUILD)/coupled: EXAMPLE_FLAGS = $(MPI_CFLAGS)
 $(BUILD)/%: examples/%.c $(LIB)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $< -o $@ $(LIB) $(LIBS)
+	$(Q)$(COMPILE) $(EXAMPLE_FLAGS) $< -o $@ $(LIB) $(LIBS)
 
 # The files of trine-report's page. Curves are drawn by dygraphs, which is taken from where it is installed, with its
 # licence; without it the program is built without curves, and says so.

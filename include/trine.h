@@ -1,7 +1,8 @@
 /* Trine: distributed training of GPT-style transformers over data-, tensor- and pipeline-parallel
  * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the public API, except for checkpoints
  * (trine_checkpoint.h), a training loop of one's own (trine_loop.h), text generation (trine_generate.h),
- * user-defined models (trine_model.h) and a single linear layer (trine_linear.h).
+ * user-defined models (trine_model.h), a single linear layer (trine_linear.h) and worlds of a program's own MPI
+ * communicators (trine_mpi.h).
  *
  * Conventions. Every function that can fail returns a trine_status; on failure a trail of
  * file:line frames is kept, which trine_error_print() prints once. "Collective over: G" means that
@@ -11,8 +12,8 @@
  * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer
  * is TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment
  * allows it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or
- * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. Nothing here is safe to
- * call from two threads at once. */
+ * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. The functions of
+ * worlds, and of what is made from them, are called by one thread of a process at a time: docs/api.md, "Threads". */
 #ifndef TRINE_H
 #define TRINE_H
 
@@ -245,6 +246,9 @@ trine_status trine_model_preset(trine_model *model, const char *name);
  * width). One message reports all faults, with the nearest valid layouts. Pure: opens no file, so
  * vocab_size 0 passes here. Errors: TRINE_EINVAL; *config is then unchanged. Not collective. */
 trine_status trine_config_check(trine_config *config, int ranks);
+/* Bytes of a struct or union of these headers by its name, "trine_config", for a language that calls the library and
+ * does not read C: memory of this size holds one (docs/python.md). 0: there is none of that name. Pure. */
+size_t trine_struct_size(const char *name);
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
@@ -316,7 +320,8 @@ typedef struct {
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
  * from argv; they point into argv's strings, config also into *run. One message reports all mistakes. Sets
- * NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is set.
+ * NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is set, and ignores SIGXFSZ from here on, unless the
+ * program handles it, so that a write beyond the limit of a file's size is TRINE_EIO.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Checks that all ranks were given the same options for what a training loop does collectively
@@ -340,10 +345,9 @@ trine_status trine_usage(const char *program, FILE *out);
  * trainer. A failure of configuration, data or memory on any rank fails on every rank (see
  * trine_world_agree). Ranks with different configurations or data (compared by fingerprints of the
  * files) are refused, with the values of each rank; threads, timeout and paths may differ. *trainer is
- * owned by the caller; `config` and its strings are copied. SIGXFSZ is ignored from here on, unless
- * the program handles it. Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM, TRINE_EMATH,
- * TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI; TRINE_EUNSUPPORTED if device cuda finds no shared object
- * or no usable GPU. Collective over: world. */
+ * owned by the caller; `config` and its strings are copied. Errors: TRINE_EINVAL, TRINE_EDATA, TRINE_EIO,
+ * TRINE_ENOMEM, TRINE_EMATH, TRINE_EPROGRAM, TRINE_EAUDIT, TRINE_EMPI; TRINE_EUNSUPPORTED if device cuda finds no
+ * shared object or no usable GPU. Collective over: world. */
 trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
                                   const trine_config *config);
 /* Collective over: world. */

@@ -67,9 +67,10 @@ typedef enum {
 
 #define TRINE_AXIS_MEMBER(name, member, option, help) int member;
 
-/* The sizes of the axes, by name (.dp) or by axis; their product is the number of ranks. */
+/* The sizes of the axes, by name (.dp) or by axis; their product is the number of ranks. (ISO C++ has no anonymous
+ * structs; compilers that Trine supports have.) */
 typedef union {
-    struct {
+    __extension__ struct {
         TRINE_AXIS_LIST(TRINE_AXIS_MEMBER)
     };
     int size[TRINE_AXES];
@@ -77,7 +78,7 @@ typedef union {
 
 /* A rank's coordinate: rank = (pp * DP + dp) * TP + tp, so that a tp group is consecutive ranks. */
 typedef union {
-    struct {
+    __extension__ struct {
         TRINE_AXIS_LIST(TRINE_AXIS_MEMBER)
     };
     int at[TRINE_AXES];
@@ -122,7 +123,8 @@ typedef enum {
 /* Joins the job: initialises MPI, unless the caller has, and determines the number of ranks. A
  * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
  * by the caller. Errors: TRINE_EMPI, also after MPI_Finalize, which trine_world_destroy calls if this function has
- * initialised MPI; TRINE_ENOMEM. Collective over: all processes of the job. */
+ * initialised MPI; TRINE_EINVAL if the caller has with a thread level below MPI_THREAD_FUNNELED; TRINE_ENOMEM.
+ * trine_mpi.h makes a world of some of the processes. Collective over: all processes of the job. */
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 
 /* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
@@ -171,7 +173,9 @@ void trine_world_transport(trine_world *world, trine_transport transport);
 
 /* Audit mode, off at first: before each collective its kind, count, type, operation and root are compared over its
  * group, and a difference is TRINE_EAUDIT on every rank, with both ranks and both calls, before anything is sent; the
- * group can be used afterwards. It costs a small all-gather for each collective. It is for all groups of the world,
+ * group can be used afterwards. It costs a small all-gather for each collective. A call in a second thread, while one
+ * is in a function of an audited world or where MPI allows the first thread only, is TRINE_EINVAL with both threads,
+ * on that rank alone (docs/api.md, "Threads"). It is for all groups of the world,
  * those that exist and those that are made later; a trainer's own setting (trine_parallel) comes in addition. Without
  * audit calls are compared, too, with the exceptions stated at "Collectives". Errors: TRINE_EAUDIT if the ranks pass
  * different values, which changes nothing; those of a collective. Collective over: world. */
@@ -188,6 +192,15 @@ trine_status trine_world_agree(trine_world *world, trine_status status);
  * by many ranks is printed once; that takes about a second. Ranks without an error trail (the fault was
  * another rank's, see trine_world_agree) stay silent. Does not return. Not collective. */
 __attribute__((noreturn)) void trine_abort(trine_world *world);
+
+/* Called before the library ends this process, once: on trine_abort, after a wait that was longer than a limit, and
+ * in ranks that end because another one reports such a thing. The report has been printed, on the rank that prints
+ * it. It decides what happens: it may end the process in its own way, also with MPI_Abort of its own communicator;
+ * when it returns, the library aborts as described above. It must not call the library. It runs in the thread that
+ * has found the end, which may be one of the library's while another thread is blocked in MPI. */
+typedef void (*trine_abort_hook)(void *context);
+/* One a process, the one that came last; NULL: none. `context` is passed to it. Not collective. */
+void trine_on_abort(trine_abort_hook hook, void *context);
 
 /* Splits the world into the mesh of `layout` and creates all its groups, in one fixed order.
  * ranks_per_node > 0 defines nodes as so many consecutive ranks; 0: nodes as detected by MPI. *mesh is

@@ -23,6 +23,22 @@ BEGIN {
     reads_system["src/doctor/facts.c"]
     reads_system["src/base/energy.c"]
     reads_system["src/base/progress.c"] # the terminal, without waiting
+    # These are for programs that have a communicator of their own.
+    takes_mpi["include/trine_mpi.h"]
+    takes_mpi["examples/coupled.c"]
+    # The library lives in a caller's process: it ends none, changes the effect of no signal and says MPI_COMM_WORLD
+    # nowhere but here.
+    process["src/comm/group/processes.h"] = "MPI_COMM_WORLD"                # what trine_world_create joins
+    process["src/comm/mesh/world.c"] = "MPI_Init_thread MPI_Finalize" # if the caller has not; what that began
+    process["src/comm/watch/end.c"] = "MPI_Abort MPI_Finalize _exit"  # trine_abort and long waits, after trine_on_abort
+    process["src/comm/watch/hook.c"] = "_exit"                        # the same, of one process
+    process["src/train/stop.c"] = "_exit"                             # after trine_stop_catch
+    process["src/base/signals.c"] = "sigaction signal raise _exit"    # after trine_stop_catch, _trace_, _progress_
+    process["src/base/output.c"] = "sigaction signal"                 # SIGXFSZ, in trine_parse and in programs
+    process["src/base/status.c"] = "abort"                            # ASSERT: a bug in Trine
+    process["src/device/cuda/host.cu"] = "abort"                      # the same
+    process["src/base/processor.c"] = "_exit"                         # before main: the next instruction would be illegal
+    process["src/ckpt/lease_record.c"] = "kill"                       # signal 0: whether a process exists
     file_limit = 600
     function_limit = 60
     column_limit = 118 # of headers, which no program formats
@@ -86,7 +102,7 @@ function check_own(target,    other) {
 function check_foreign(target) {
     # Benchmarks call these libraries directly to measure the limit.
     if (path ~ /^bench\// && target ~ /^(mpi\.h|oneapi\/dnnl\/.*)$/) return
-    if (target == "mpi.h" && module != "comm") fault("<mpi.h> belongs to src/comm")
+    if (target == "mpi.h" && module != "comm" && !(path in takes_mpi)) fault("<mpi.h> belongs to src/comm")
     if (target ~ /^nccl/ && path !~ /^src\/comm\/transport\/nccl\/.*[.]cuh?$/)
         fault("<" target "> belongs to src/comm/transport/nccl/*.cu")
     if (target ~ /^(cuda|cublas|nvml|nvtx|device_launch|curand)/ && !cuda_file)
@@ -112,6 +128,20 @@ function check_names(code) {
         fault("getenv belongs to src/base/options.c")
     if (module == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
         fault("module model must not use " substr(code, RSTART, RLENGTH) "; communication belongs to src/tp")
+}
+
+# Calls through a pointer or of a member (e->exit()) are others.
+function check_process(code,    name, rest) {
+    if (path !~ /^src\//) return
+    rest = code
+    while (match(rest, /(^|[^A-Za-z_0-9>.])(MPI_COMM_WORLD|(_?exit|_Exit|quick_exit|abort|signal|sigaction|raise|kill|tgkill|pthread_kill|MPI_Abort|MPI_Init|MPI_Init_thread|MPI_Finalize)[ \t]*\()/)) {
+        name = substr(rest, RSTART, RLENGTH)
+        rest = substr(rest, RSTART + RLENGTH)
+        gsub(/[^A-Za-z_0-9]/, "", name)
+        if (index(" " process[path] " ", " " name " ")) continue
+        fault(name " is the caller's to say: the library ends no process, changes no signal and knows no other " \
+              "ranks than those of its world; exceptions: tools/layers.awk")
+    }
 }
 
 # Whoever opens a file for writing may write over another program's, and is seen half written: only the files of
@@ -232,6 +262,7 @@ FNR == 1 {
         fault("line has " length($0) " columns (limit: " column_limit ")")
     if (!commented && $0 ~ /^#[ \t]*include/) check_include($0)
     check_names(code)
+    check_process(code)
     check_writing($0, code)
     check_numbers($0, code)
     check_opens($0, code)

@@ -15,6 +15,7 @@
 #include "base/terminal_line.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
+#include "comm/api/one_thread.h"
 #include "train/boundaries.h"
 #include "train/promise.h"
 #include "train/ranks.h"
@@ -330,6 +331,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
                                 int64_t *step) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
+    ONE_THREAD(t->world, __func__);
     char token[FILE_TOKEN];
     TRY(trainer_between_steps(t, __func__));
     TRY(ranks_agree_checkpoint(t->world, c));
@@ -354,6 +356,7 @@ static trine_status prepare(const trine_trainer *t, shard_set *p, char **config)
 trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
+    ONE_THREAD(t->world, __func__);
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     TRY(trainer_between_steps(t, __func__));
     char *config = NULL, exact[MANIFEST_EXACT];
@@ -442,6 +445,7 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(stop, "stop");
+    ONE_THREAD(t->world, __func__);
     TRY(trainer_between_steps(t, __func__));
     TRY(check_stop(t, c, "after", out, stop));
     bool last = *stop || t->steps == t->config.train_iters;
@@ -460,6 +464,7 @@ trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c,
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(loss, "loss");
     CHECK_GIVEN(stop, "stop");
+    ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
     TRY(trainer_between_steps(t, __func__));
     *stop = false;

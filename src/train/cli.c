@@ -124,6 +124,7 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
     CHECK_GIVEN(argv, "argv");
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(run, "run");
+    output_limits_are_errors();
     return status_user(parse(argc, argv, config, run));
 }
 

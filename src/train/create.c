@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
@@ -212,8 +213,8 @@ static trine_status setup(trine_trainer *t) {
 /* train and validation NULL: the configuration's files. */
 static trine_status create(trine_trainer **trainer, trine_world *world, const trine_config *config,
                            const trine_source *train, const trine_source *validation) {
+    ONE_THREAD(world, "trine_trainer_create");
     *trainer = NULL;
-    output_limits_are_errors();
     trine_trainer *t = calloc(1, sizeof *t);
     trine_status status =
         trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/status.h"
+#include "comm/api/one_thread.h"
 #include "comm/api/alike.h"
 #include "core/cut.h"
 #include "train/trainer.h"
@@ -23,6 +24,7 @@ static trine_status run_part(trine_trainer *t, step_part part) {
 trine_status trine_trainer_forward_backward(trine_trainer *t) {
     int at;
     CHECK_GIVEN(t, "trainer");
+    ONE_THREAD(t->world, __func__);
     TRY(trainer_between_steps(t, __func__));
     for (int p = 0; p < t->spec.stages; p++) TRY(cut_program(&t->stages[p], &at));
     TRY(trainer_begin_step(t, &t->now));
@@ -46,6 +48,7 @@ static trine_status find_norm(trine_trainer *t) {
 trine_status trine_trainer_norm(trine_trainer *t, double *norm, double *loss) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(norm, "norm");
+    ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_GRADIENTS, PART_NORM));
     if (t->now.part == PART_GRADIENTS) TRY(find_norm(t));
     *norm = t->now.io.norm;
@@ -65,6 +68,7 @@ static trine_status end_step(trine_trainer *t, bool asked, trine_metrics *metric
 trine_status trine_trainer_update(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_NORM, PART_NORM));
     return end_step(t, false, metrics);
 }
@@ -72,6 +76,7 @@ trine_status trine_trainer_update(trine_trainer *t, trine_metrics *metrics) {
 trine_status trine_trainer_skip(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_NORM, PART_NORM));
     return end_step(t, true, metrics);
 }
@@ -80,6 +85,7 @@ trine_status trine_trainer_skip(trine_trainer *t, trine_metrics *metrics) {
 
 trine_status trine_trainer_set_lr(trine_trainer *t, double lr) {
     CHECK_GIVEN(t, "trainer");
+    ONE_THREAD(t->world, __func__);
     alike_list list = {0};
     trine_status status = trine_world_agree(t->world, alike_begin(&list, 1));
     if (status == TRINE_OK) {

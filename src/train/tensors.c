@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/status.h"
+#include "comm/api/one_thread.h"
 #include "ckpt/slice.h"
 #include "comm/api/alike.h"
 #include "trine_loop.h"
@@ -242,6 +243,7 @@ trine_status trine_trainer_read(trine_trainer *t, trine_tensor_kind what, const 
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(name, "name");
     CHECK_GIVEN(values, "values");
+    ONE_THREAD(t->world, __func__);
     const request q = {__func__, what, name, count, NULL};
     job j = {.t = t, .q = &q, .values = values};
     int64_t *words = NULL;
@@ -271,6 +273,7 @@ trine_status trine_trainer_write(trine_trainer *t, trine_tensor_kind what, const
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(name, "name");
     CHECK_GIVEN(values, "values");
+    ONE_THREAD(t->world, __func__);
     const request q = {__func__, what, name, count, values};
     job j = {.t = t, .q = &q};
     TRY(trine_world_agree(t->world, status_user(check(t, &q))));

@@ -5,6 +5,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/api/one_thread.h"
 #include "dp/dp.h"
 #include "train/joules.h"
 #include "train/stop.h"
@@ -184,6 +185,7 @@ trine_status trainer_end_step(trine_trainer *t, trainer_step *s, bool asked,
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    ONE_THREAD(t->world, __func__);
     trainer_step step;
     TRY(trainer_between_steps(t, __func__));
     TRY(trainer_begin_step(t, &step));
@@ -217,6 +219,7 @@ trine_status trainer_eval_mean(const trine_trainer *t, const trainer_sum *sum, d
 trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(loss, "loss");
+    ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
     TRY(trainer_between_steps(t, __func__));
     for (int i = 0; i < t->config.eval_iters; i++) TRY(trainer_eval_batch(t, i, &sum));

@@ -71,6 +71,7 @@ include "an unknown module" src/util/planted.c "unknown module util" '#include <
 include "a path with .." src/dp/planted.c '".." is not allowed' '#include "../pp/order.h"'
 include "mpi.h in core" src/core/planted.c "<mpi.h> belongs" '#include <mpi.h>'
 include "mpi.h in an example" examples/planted.c "<mpi.h> belongs" '#include "mpi.h"'
+include "mpi.h in a public header" include/planted.h "<mpi.h> belongs" '#include <mpi.h>'
 include "nccl.h in a file of C" src/comm/transport/nccl/planted.c "<nccl.h> belongs" '#include <nccl.h>'
 include "nccl.h in mpi.c" src/comm/planted.c "<nccl.h> belongs" '#include <nccl.h>'
 include "CUDA in device" src/device/planted.c "<cuda_runtime.h> belongs" '#include <cuda_runtime.h>'
@@ -102,6 +103,9 @@ planted "fopen for writing" tools/planted.c 'fopen for reading has the mode "r"'
 planted "writing in other ways" src/train/planted.c "files are written through src/base/whole_file.h" \
     'int a = open(path, O_WRONLY);' 'int b = open(path, O_CREAT | O_EXCL, 0666);' 'int c = mkstemp(path);' 'int d = mkostemps(path, 1, 0);' \
     'int e = rename(path, "b");' 'int g = file_put(path, "", 0);' 'int h = ftruncate(3, 0);' 'int i = linkat(1, a, 2, b, 0);' 'int j = creat("a", 0666);'
+planted "the caller's process" src/train/planted.c "is the caller's to say" 'MPI_Comm a = MPI_COMM_WORLD;' 'void b(void) { exit(1); }' \
+    'void c(void) { signal(SIGINT, SIG_IGN); }' 'void d(void) { kill(getpid(), SIGTERM); }' 'int e = MPI_Finalize();' 'void f(void) { _exit(1); }'
+planted "a call that the list allows another file" src/base/output.c "_exit is the caller's to say" 'void f(void) { signal(1, 0); _exit(1); }'
 refused "a mode on the next line" src/train/planted.c 'fopen for reading has the mode "r"' <<'END'
 FILE *f(const char *path) {
     return fopen(path,

@@ -16,7 +16,7 @@ static trine_status one_world(void) {
 int main(int argc, char **argv) {
     bool caller = argc > 1 && strcmp(argv[1], "caller") == 0;
     if (caller) {
-        MPI_Init(&argc, &argv);
+        MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &(int){0});
         if (one_world() != TRINE_OK) return 2;
     }
     if (one_world() != TRINE_OK) return 2;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/output.h"
 #include "trine_checkpoint.h"
 
 static char base[] = "/dev/shm/trine-log-XXXXXX";
@@ -336,5 +337,6 @@ int main(int argc, char **argv) {
         CASE(a_profile_that_does_not_fit),
         CASE(a_line_says_how_the_run_was_started),
     };
+    output_limits_are_errors(); /* as trine_parse does */
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -13,6 +13,7 @@
 #include "trine_linear.h"
 #include "trine_loop.h"
 #include "trine_model.h"
+#include "trine_mpi.h"
 
 /* What an argument of a call points to when another one is NULL: it is not looked at. */
 static max_align_t anything[64];
@@ -34,6 +35,7 @@ static void worlds(void **state) {
     REFUSE(trine_world_create, world, NULL, NULL, NULL);
     ALLOW(trine_world_create, argc, harness_world != NULL); /* tests/harness.c and others */
     ALLOW(trine_world_create, argv, harness_world != NULL);
+    REFUSE(trine_world_create_from_mpi, world, NULL, MPI_COMM_SELF);
     ALLOW(trine_world_destroy, world, DONE(trine_world_destroy(NULL)));
     ALLOW(trine_world_destroy, world, DONE(trine_world_destroy(&none)));
     ALLOW(trine_world_rank, world, trine_world_rank(NULL) == 0);
@@ -43,6 +45,8 @@ static void worlds(void **state) {
     ALLOW(trine_world_transport, world, DONE(trine_world_transport(NULL, TRINE_TRANSPORT_MPI)));
     REFUSE(trine_world_audit, world, NULL, true);
     REFUSE(trine_world_agree, world, NULL, TRINE_OK);
+    ALLOW(trine_struct_size, name, trine_struct_size(NULL) == 0);
+    ALLOW(trine_on_abort, context, DONE(trine_on_abort(NULL, NULL)));
     ALLOW(trine_abort, world, true); /* ends the process: tests/comm/watchdog_driver.c */
 }
 

@@ -2,6 +2,7 @@
  * before anything is sent, audit mode compares the call over the group, the tally counts it, and
  * the watchdog records what this rank may wait in. Then the transport executes it. */
 #include "comm/api/audit.h"
+#include "comm/api/one_thread.h"
 #include "comm/group/world.h"
 #include "comm/transport/mpi/started.h"
 #include "comm/transport/shm/shm.h"
@@ -14,6 +15,11 @@
 #include <stdio.h>
 
 #define CALL(...) (&(comm_call){__VA_ARGS__})
+
+/* The begin of a public function. */
+#define ENTER(comm)                                                                                \
+    CHECK_GIVEN(comm, #comm);                                                                      \
+    ONE_THREAD((comm)->counts ? NULL : (comm)->world, __func__)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -173,7 +179,7 @@ static size_t part_bytes(const trine_comm *comm, size_t count, trine_dtype type)
 
 trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type, trine_reduction op) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call = CALL(.kind = TRINE_TALLY_ALL_REDUCE, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin_reduction(comm, call, dst, true, src));
@@ -183,7 +189,7 @@ trine_status trine_all_reduce(trine_comm *comm, void *dst, const void *src, size
 
 trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, trine_reduction op, int root) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_REDUCE, .count = count, .type = type, .op = op, .peer = root);
     TRY(begin_reduction(comm, call, dst, comm->rank == root, src));
@@ -193,7 +199,7 @@ trine_status trine_reduce(trine_comm *comm, void *dst, const void *src, size_t c
 
 trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                                   trine_dtype type, trine_reduction op) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call = CALL(.kind = TRINE_TALLY_REDUCE_SCATTER, .count = count, .type = type,
                                  .op = op, .peer = NO_PEER);
     TRY(begin_reduction(comm, call, dst, true, src));
@@ -203,7 +209,7 @@ trine_status trine_reduce_scatter(trine_comm *comm, void *dst, const void *src, 
 
 trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dtype type,
                              int root) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_BROADCAST, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, buf, true, NULL, false));
@@ -214,7 +220,7 @@ trine_status trine_broadcast(trine_comm *comm, void *buf, size_t count, trine_dt
 
 trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t count,
                            trine_dtype type, int root) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_SCATTER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, true, src, comm->rank == root));
@@ -225,7 +231,7 @@ trine_status trine_scatter(trine_comm *comm, void *dst, const void *src, size_t 
 
 trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                           trine_dtype type, int root) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_GATHER, .count = count, .type = type, .peer = root);
     TRY(begin(comm, call, dst, comm->rank == root, src, true));
@@ -236,7 +242,7 @@ trine_status trine_gather(trine_comm *comm, void *dst, const void *src, size_t c
 
 trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     const comm_call *call =
         CALL(.kind = TRINE_TALLY_ALL_TO_ALL, .count = count, .type = type, .peer = NO_PEER);
     TRY(begin(comm, call, dst, true, src, true));
@@ -246,7 +252,7 @@ trine_status trine_all_to_all(trine_comm *comm, void *dst, const void *src, size
 }
 
 trine_status trine_barrier(trine_comm *comm) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     TRY(enter(comm, CALL(.kind = TRINE_TALLY_BARRIER, .peer = NO_PEER)));
     return outcome(comm, comm->transport->barrier(comm));
 }
@@ -254,6 +260,7 @@ trine_status trine_barrier(trine_comm *comm) {
 /* Allocates nothing, because a lack of memory is one of the errors that ranks agree on. */
 trine_status trine_world_agree(trine_world *world, trine_status status) {
     CHECK_GIVEN(world, "world");
+    ONE_THREAD(world, __func__);
     /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
     TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
@@ -311,7 +318,7 @@ trine_status comm_all_gather_start(trine_comm *comm, void *dst, const void *src,
 
 trine_status trine_all_gather(trine_comm *comm, void *dst, const void *src, size_t count,
                               trine_dtype type) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     comm_request request = {0};
     if (!count) {
         TRY(begin(comm, CALL(.kind = TRINE_TALLY_ALL_GATHER, .type = type, .peer = NO_PEER), dst,
@@ -409,7 +416,7 @@ trine_status comm_wait(comm_request *request) {
 
 trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_dtype type,
                         int peer) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     comm_request request = {0};
     if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_SEND, .peer = peer)));
@@ -418,7 +425,7 @@ trine_status trine_send(trine_comm *comm, const void *buf, size_t count, trine_d
 }
 
 trine_status trine_recv(trine_comm *comm, void *buf, size_t count, trine_dtype type, int peer) {
-    CHECK_GIVEN(comm, "comm");
+    ENTER(comm);
     comm_request request = {0};
     if (count) CHECK_GIVEN(buf, "buf");
     TRY(check_peer(comm, CALL(.kind = TRINE_TALLY_RECV, .peer = peer)));

@@ -12,7 +12,7 @@
 typedef struct {
     char name[HOST_BYTES];
     int32_t pid;
-    int32_t job;    /* its rank in MPI_COMM_WORLD, as in its rank_place */
+    int32_t job;    /* its trine_world.job, as in its rank_place */
     uint64_t board; /* the token of its board (board.h) */
 } comm_host;
 
@@ -20,7 +20,12 @@ typedef struct {
 
 struct trine_world {
     int rank, size;
+    int job, job_size; /* rank and size in the world that trine_world_create has made, of which this may be a part */
+    uint64_t id;       /* of that world, as in a rank_place; 0: all processes of the job */
+    void *origin;      /* its duplicate of the caller's communicator; NULL: all processes of the job */
+    bool owns_origin;  /* false in a part */
     bool finalise; /* we initialised MPI */
+    int thread;    /* which alone may call MPI, and so the world's functions; 0: any, one at a time */
     bool watched;  /* has called watch_start */
     bool audit;        /* the trainer's: comm_audit */
     bool audit_wanted; /* the caller's: trine_world_audit */

@@ -3,6 +3,7 @@
  * edges), node. */
 #include "comm/api/axes.h"
 #include "comm/api/device_memory.h"
+#include "comm/api/one_thread.h"
 #include "comm/group/lane.h"
 #include "comm/mesh/make.h"
 #include "comm/mesh/window.h"
@@ -285,6 +286,7 @@ static trine_status make_own(trine_mesh *mesh, size_t bytes, allocation **p) {
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
     CHECK_GIVEN(mesh, "mesh");
     CHECK_GIVEN(p, "p");
+    ONE_THREAD(mesh->world, __func__);
     allocation *own;
     *p = NULL;
     trine_status status = trine_world_agree(mesh->world, make_own(mesh, bytes, &own));
@@ -454,6 +456,7 @@ trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layo
                                int ranks_per_node) {
     CHECK_GIVEN(mesh, "mesh");
     CHECK_GIVEN(world, "world");
+    ONE_THREAD(world, __func__);
     return mesh_create(mesh, world, layout, ranks_per_node, mesh_needs_default(layout));
 }
 

@@ -1,4 +1,6 @@
 /* Joins, leaves and aborts the job. */
+#include "trine_mpi.h"
+#include "comm/group/processes.h"
 #include "comm/group/world.h"
 #include "comm/mesh/make.h"
 #include "comm/transport/mpi/mpi.h"
@@ -19,6 +21,31 @@
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
+static const char *level_name(int level) {
+    return level == MPI_THREAD_SINGLE       ? "MPI_THREAD_SINGLE"
+           : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+           : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                            : "MPI_THREAD_MULTIPLE";
+}
+
+/* The library has threads, which call no MPI. With less than MPI_THREAD_SERIALIZED one thread alone may call it. */
+static trine_status check_level(trine_world *world) {
+    int level = 0, is_main = 0;
+    TRY_MPI(MPI_Query_thread(&level));
+    CHECK(level >= MPI_THREAD_FUNNELED, TRINE_EINVAL,
+          "MPI was initialised with %s, and Trine, which has threads, needs %s or more: call "
+          "MPI_Init_thread instead of MPI_Init",
+          level_name(level), level_name(MPI_THREAD_FUNNELED));
+    if (level >= MPI_THREAD_SERIALIZED) return TRINE_OK;
+    TRY_MPI(MPI_Is_thread_main(&is_main));
+    CHECK(is_main, TRINE_EINVAL,
+          "MPI was initialised with %s by another thread, which alone may create a world; for any "
+          "thread MPI needs %s",
+          level_name(level), level_name(MPI_THREAD_SERIALIZED));
+    world->thread = (int)gettid();
+    return TRINE_OK;
+}
+
 static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
     int running = 0, over = 0, level = 0;
     TRY_MPI(MPI_Initialized(&running));
@@ -32,10 +59,51 @@ static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
         TRY_MPI_BLOCKING(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
         world->finalise = true;
         /* Errors of calls without one of our communicators; a caller's MPI keeps its own handler. */
-        TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+        TRY_MPI(MPI_Comm_set_errhandler(job_processes(), MPI_ERRORS_RETURN));
     }
-    TRY_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank));
-    TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world->size));
+    return check_level(world);
+}
+
+/* The number of a caller's world: rank 0's. */
+static trine_status agree_on_id(trine_world *world, MPI_Comm comm) {
+    if (world->rank == 0) world->id = board_random();
+    TRY_MPI_BLOCKING(MPI_Bcast(&world->id, 1, MPI_UINT64_T, 0, comm));
+    return TRINE_OK;
+}
+
+/* `comm`, whose errors may still be the caller's to handle, is used for the duplicate only. */
+static trine_status take_callers(trine_world *world, MPI_Comm comm) {
+    int running = 0, over = 0, between = 0;
+    TRY_MPI(MPI_Initialized(&running));
+    TRY_MPI(MPI_Finalized(&over));
+    CHECK(running && !over, TRINE_EINVAL,
+          "trine_world_create_from_mpi: MPI %s; a world of your communicator is created between "
+          "MPI_Init_thread and MPI_Finalize",
+          over ? "is finalised" : "is not initialised");
+    CHECK(comm != MPI_COMM_NULL, TRINE_EINVAL,
+          "trine_world_create_from_mpi: comm is MPI_COMM_NULL; ranks outside of a communicator "
+          "have no world of it");
+    TRY(check_level(world));
+    TRY_MPI(MPI_Comm_test_inter(comm, &between));
+    CHECK(!between, TRINE_EINVAL,
+          "trine_world_create_from_mpi: comm is an intercommunicator; a world needs one group "
+          "(MPI_Intercomm_merge makes it)");
+    TRY(mpi_duplicate(&world->origin, comm));
+    world->owns_origin = true;
+    return TRINE_OK;
+}
+
+static MPI_Comm processes_of(const trine_world *world) {
+    return world->origin ? ((const mpi_state *)world->origin)->comm : job_processes();
+}
+
+static trine_status find_rank(trine_world *world) {
+    TRY_MPI(MPI_Comm_rank(processes_of(world), &world->rank));
+    TRY_MPI(MPI_Comm_size(processes_of(world), &world->size));
+    if (world->origin) TRY(agree_on_id(world, processes_of(world)));
+    world->job = world->rank;
+    world->job_size = world->size;
+    board_set_rank(world->rank, world->size, world->id);
     return TRINE_OK;
 }
 
@@ -68,7 +136,7 @@ static trine_status make_world_group(trine_world *world, void *state) {
 }
 
 static trine_status learn_hosts(trine_world *world) {
-    comm_host own = {.pid = (int32_t)getpid(), .job = board_rank(), .board = board_token()};
+    comm_host own = {.pid = (int32_t)getpid(), .job = world->job, .board = board_token()};
     comm_request request = {0};
     if (gethostname(own.name, sizeof own.name - 1) != 0) strcpy(own.name, "unknown");
     const comm_call call = {.kind = TRINE_TALLY_ALL_GATHER, .peer = NO_PEER};
@@ -81,21 +149,21 @@ static trine_status learn_hosts(trine_world *world) {
     return TRINE_OK;
 }
 
-static trine_status join(trine_world *world, int *argc, char ***argv) {
-    char prefix[160];
+/* The ranks of processes_of(world) meet. */
+static trine_status join(trine_world *world) {
+    char prefix[160] = "";
     void *state = NULL;
-    world->watched = true;
-    watch_start();
-    TRY(start_mpi(world, argc, argv));
-    board_set_rank(world->rank, world->size);
+    TRY(find_rank(world));
     TRY(take_memory(world));
-    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog));
-    if (world->size > 1) TRY(mpi_duplicate(&state));
+    if (world->size > 1) TRY(mpi_duplicate(&world->watchdog, processes_of(world)));
+    if (world->size > 1) TRY(mpi_duplicate(&state, processes_of(world)));
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
-    board_seal(); /* all ranks have joined */
-    snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
-    if (world->size > 1) status_prefix(prefix);
+    if (!world->origin)
+        board_seal(); /* all ranks have joined; of other communicators, nobody knows */
+    if (world->size > 1)
+        snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
+    status_prefix(prefix);
     return TRINE_OK;
 }
 
@@ -109,14 +177,32 @@ static trine_world *new_world(void) {
     return w;
 }
 
-trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
-    CHECK_GIVEN(world, "world");
+/* A world before its ranks have met. */
+static trine_status begin_world(trine_world **world) {
     *world = new_world();
     CHECK(*world, TRINE_ENOMEM, "no memory for the world");
-    trine_status status = join(*world, argc, argv);
+    (*world)->watched = true;
+    watch_start();
+    return TRINE_OK;
+}
+
+static trine_status joined(trine_world **world, trine_status started) {
+    trine_status status = started == TRINE_OK ? join(*world) : started;
     if (status != TRINE_OK) trine_world_destroy(world);
     TRY(status);
     return TRINE_OK;
+}
+
+trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
+    CHECK_GIVEN(world, "world");
+    TRY(begin_world(world));
+    return joined(world, start_mpi(*world, argc, argv));
+}
+
+trine_status trine_world_create_from_mpi(trine_world **world, MPI_Comm comm) {
+    CHECK_GIVEN(world, "world");
+    TRY(begin_world(world));
+    return joined(world, take_callers(*world, comm));
 }
 
 /* ---- Splitting ------------------------------------------------------------------------------- */
@@ -162,6 +248,11 @@ static trine_status split(trine_world **part, trine_world *world, int color, int
     w->message_limit = world->message_limit;
     w->choice = world->choice;
     w->audit_wanted = world->audit_wanted;
+    w->thread = world->thread;
+    w->job = world->job;
+    w->job_size = world->job_size;
+    w->id = world->id;
+    w->origin = world->origin;
     trine_status status = join_part(w, world, color, place);
     *part = w;
     if (status != TRINE_OK) trine_world_destroy(part);
@@ -184,11 +275,13 @@ void trine_world_destroy(trine_world **world) {
     watchdog_leave(w);
     group_destroy(&w->comm);
     mpi_free(&w->watchdog);
+    if (w->owns_origin) mpi_free(&w->origin);
     if (w->finalise) {
         watch_enter("MPI_Finalize");
         MPI_Finalize();
         watch_leave();
     }
+    if (w->owns_origin) board_seal();
     if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);
@@ -207,7 +300,7 @@ _Noreturn void trine_abort(trine_world *world) {
     if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
     if (world) watch_say_last("error");
-    world_end();
+    world_end(world);
 }
 
 /* ---- Asking and setting ---------------------------------------------------------------------- */

@@ -313,9 +313,15 @@ static bool join_shared(void) {
     return joined;
 }
 
+uint64_t board_random(void) {
+    uint64_t number = 0;
+    while (getrandom(&number, sizeof number, 0) != sizeof number || !number) continue;
+    return number;
+}
+
 static void init_slot(slot *s) {
     process own;
-    uint64_t none = 0, token = 0;
+    uint64_t none = 0;
     rank_place *p = &s->at;
     memset(p, 0, sizeof *p);
     p->rank = board.start.size ? board.start.rank : 0;
@@ -325,8 +331,7 @@ static void init_slot(slot *s) {
     p->group = p->peer = -1;
     if (process_of(p->pid, &own)) p->start = own.start;
     if (gethostname(p->host, sizeof p->host - 1) != 0) strcpy(p->host, "unknown");
-    while (getrandom(&token, sizeof token, 0) != sizeof token || !token) continue;
-    atomic_compare_exchange_strong(&board.header->token, &none, token);
+    atomic_compare_exchange_strong(&board.header->token, &none, board_random());
 }
 
 static atomic_bool leaving;
@@ -354,7 +359,7 @@ void board_seal(void) {
 }
 
 void board_begin_leaving(void) {
-    leaving = true;
+    leaving = board.users == 1;
 }
 
 bool board_is_leaving(void) {
@@ -379,10 +384,11 @@ int board_rank(void) {
     return board.own->at.rank;
 }
 
-void board_set_rank(int rank, int size) {
+void board_set_rank(int rank, int size, uint64_t world) {
     rank_place *p = board_write();
     p->rank = rank;
     p->size = size;
+    p->world = world;
     board_written();
 }
 
@@ -417,7 +423,7 @@ static bool read_all(slot *slots, int most, int *count) {
 /* The slot of the same rank; NULL if it was not there. */
 static const slot *find(const slot *slots, int count, const rank_place *p) {
     for (int i = 0; i < count; i++)
-        if (slots[i].at.rank == p->rank) return &slots[i];
+        if (slots[i].at.rank == p->rank && slots[i].at.world == p->world) return &slots[i];
     return NULL;
 }
 
@@ -519,6 +525,13 @@ bool board_keep_free(void *p) {
     return true;
 }
 
+/* Whether the slot is used by a rank of this process's world, which may be itself. */
+static bool read_fellow(int index, slot *s) {
+    slot own;
+    return read_place(index, s) && read_place(board.start.rank, &own) &&
+           s->at.world == own.at.world;
+}
+
 static bool is_gone(const rank_place *p) {
     char letter;
     return look_up(p, &letter) && (letter == 'X' || letter == 'Z');
@@ -529,7 +542,7 @@ void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone
                      void *context) {
     for (int i = 0; board.path[0] && i < board.start.size; i++) {
         slot s;
-        if (!read_place(i, &s) || !s.at.kept || s.at.kept > (uint64_t)KEPT_MOST) continue;
+        if (!read_fellow(i, &s) || !s.at.kept || s.at.kept > (uint64_t)KEPT_MOST) continue;
         size_t bytes = (size_t)s.at.kept;
         void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, board.fd, kept_at(i));
         if (p == MAP_FAILED) continue;
@@ -543,7 +556,7 @@ bool board_neighbour_gone(rank_place *at) {
     int size = board.start.size, own = board.start.rank;
     if (!board.path[0]) return false;
     for (int n = 1; board.neighbour < 0 && n < size; n++)
-        if (read_place((own + n) % size, &s)) board.neighbour = (own + n) % size;
+        if (read_fellow((own + n) % size, &s)) board.neighbour = (own + n) % size;
     if (board.neighbour < 0) board.neighbour = own;
     if (board.neighbour == own || !read_place(board.neighbour, &s) || !is_gone(&s.at)) return false;
     *at = s.at;

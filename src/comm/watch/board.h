@@ -2,7 +2,8 @@
  * long, or by the watch thread of a rank that is blocked (watch.h). It lies in /dev/shm, exists before MPI is
  * initialised, and costs a rank a few stores a call. Its name is removed as soon as all ranks have joined, so that
  * no job leaves it behind, unless it is killed before; the next job that makes a board removes those whose
- * processes are gone.
+ * processes are gone. Ranks of a caller's communicators join when they like: there the first that leaves removes it,
+ * and who comes later has another board, as on another node.
  *
  * Ranks find each other through the launcher's environment (Open MPI, PMIx, PMI of MPICH and of Slurm). If the
  * environment has no such variables, /dev/shm is full, or another process holds the slot, a rank uses a private
@@ -23,7 +24,9 @@
 
 /* The state of a rank. */
 typedef struct {
-    int32_t rank, size; /* in the job; size 0: the slot is unused */
+    int32_t rank, size; /* in the job, or in the world of `world`; size 0: the slot is unused */
+    uint64_t world; /* 0: none yet, or all processes of the job; else a number that the ranks of a caller's
+                       communicator have in common. That of the last communication, if this process is in several */
     int32_t pid;
     uint64_t start; /* of the process, in clock ticks since the node's boot: identifies it together with pid */
     uint64_t pids;  /* the pid namespace of pid */
@@ -79,7 +82,8 @@ typedef struct {
 /* Takes this process's slot. May be called again; each call needs its board_leave. Not collective. */
 void board_join(void);
 void board_leave(void);
-/* Whether this process has begun to leave the job (board_begin_leaving) that it joined last. From any thread. */
+/* Whether this process has begun to leave (board_begin_leaving) the last of the worlds that it has joined. From any
+ * thread. */
 void board_begin_leaving(void);
 bool board_is_leaving(void);
 
@@ -100,9 +104,11 @@ uint64_t board_token(void);
 int board_expected(void);
 /* This process's rank in the job: the launcher's, until board_set_rank. Pure. */
 int board_rank(void);
-/* Sets the rank and size that MPI has reported. */
-void board_set_rank(int rank, int size);
-/* All ranks have joined: removes the board's name. */
+/* Sets the rank and size that MPI has reported, and the world that they are in. */
+void board_set_rank(int rank, int size, uint64_t world);
+/* A random number other than 0, for a world. */
+uint64_t board_random(void);
+/* All ranks have joined, or will not find it: removes the board's name. */
 void board_seal(void);
 
 /* Observes all slots for `seconds`, and returns those in use in *all (*count, owned by the caller), in rank order.
@@ -130,11 +136,12 @@ bool board_claim_answer(uint64_t alarm);
 void *board_keep(size_t bytes);
 /* False if p is not from board_keep. */
 bool board_keep_free(void *p);
-/* Calls `each` for those of all ranks, with their places; `gone`: the process has ended. From any thread. */
+/* Calls `each` for those of all ranks of this process's world, with their places; `gone`: the process has ended. From
+ * any thread. */
 void board_kept_each(void (*each)(void *context, const rank_place *at, bool gone, const void *p, size_t bytes),
                      void *context);
-/* Whether the next rank of this board, in a ring of them, has ended without board_leave; its place. From one thread,
- * after board_seal. Cost: a look at its slot, and into /proc. */
+/* Whether the next rank of this process's world on this board, in a ring of them, has ended without board_leave; its
+ * place. From one thread, after board_seal. Cost: a look at its slot, and into /proc. */
 bool board_neighbour_gone(rank_place *at);
 /* Of the ranks of a board that want to write a file for it within two seconds, one may. From any thread. */
 bool board_claim_file(void);

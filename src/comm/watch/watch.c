@@ -1,5 +1,6 @@
 #include "comm/watch/watch.h"
 #include "comm/api/observe.h"
+#include "comm/watch/hook.h"
 #include "comm/watch/last_words.h"
 
 #include <math.h>
@@ -112,12 +113,34 @@ static const rank_place *own_place(const sighting *all, int count) {
     return all ? &all[0].at : NULL;
 }
 
+/* Leaves those that are in no other world than this process. Returns how many. */
+static int keep_fellows(sighting *all, int count) {
+    const rank_place *own = own_place(all, count);
+    uint64_t world = own ? own->world : 0;
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (!all[i].at.world || all[i].at.world == world) all[kept++] = all[i];
+    return kept;
+}
+
+/* Whether the report has ranks of this node only. How many of them a caller's communicator has is not known. */
+static bool is_part(const rank_place *own, int count) {
+    return (own->world ? count : board_expected()) < own->size;
+}
+
+/* Ranks of the job that this node has, and that have not reached trine_world_create. */
+static int absent_of(const rank_place *own, int count) {
+    int expected = board_expected();
+    return !own->world && expected > count ? expected - count : 0;
+}
+
 /* Returns if the alarm is cancelled. */
 static void report(double waited) {
     static char text[PLACES_BYTES];
     sighting *all;
-    int count, expected = board_expected();
+    int count;
     bool seen = board_observe(SIGHT, RANK_WAITS, &all, &count);
+    if (seen) count = keep_fellows(all, count);
     if (seen && places_alive(all, count)) {
         free(all);
         board_release_report();
@@ -129,13 +152,14 @@ static void report(double waited) {
                             .seconds = waited,
                             .limit = watch_limit(),
                             .limit_name = "timeout",
-                            .absent = expected > count ? expected - count : 0,
-                            .part = expected < own->size};
+                            .absent = absent_of(own, count),
+                            .part = is_part(own, count)};
         watch_say(text, places_print(text, sizeof text, &head, all, count, watch_words_of()));
         watch_say_last("timeout");
     }
+    board_seal();
     clock_nap(LINGER);
-    _exit(1);
+    hook_end();
 }
 
 /* Another rank of this node may be reporting already. */
@@ -146,7 +170,7 @@ static void time_out(double waited) {
         return;
     }
     for (double last = 0, left = MARGIN; board_has_reporter(); left -= watch_step(&last)) {
-        if (left < 0) _exit(1);
+        if (left < 0) hook_end();
         board_beat();
         clock_nap(TICK);
     }

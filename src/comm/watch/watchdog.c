@@ -65,6 +65,9 @@ void watchdog_note(const trine_comm *comm, const comm_call *call) {
 void watchdog_note_number(const trine_comm *comm, const comm_call *call, uint64_t number) {
     comm->world->noted = call->kind;
     rank_place *p = board_write();
+    p->rank = comm->world->job;
+    p->size = comm->world->job_size;
+    p->world = comm->world->id;
     p->kind = (int32_t)call->kind;
     p->type = (int32_t)call->type;
     p->elements = call->count;
@@ -94,7 +97,7 @@ static void note_waited(double waited) {
 
 /* ---- The view -------------------------------------------------------------------------------- */
 
-/* The known state of all boards. Owned. */
+/* The known state of all boards, of this world's ranks. Owned. */
 typedef struct {
     sighting *ranks;
     int count;
@@ -109,37 +112,39 @@ static bool view_add(view *v, const sighting *ranks, int count) {
     return true;
 }
 
-static void observe_board(view *v, double seconds, rank_status self) {
-    sighting *own;
-    int count;
-    if (board_observe(seconds, self, &own, &count)) view_add(v, own, count);
-    free(own);
-}
-
 static bool knows(const view *v, int job_rank) {
     for (int i = 0; i < v->count; i++)
         if (v->ranks[i].at.rank == job_rank) return true;
     return false;
 }
 
-static bool has_rank(const trine_world *world, int job_rank) {
+static bool has_place(const trine_world *world, const rank_place *p) {
     for (int r = 0; r < world->size; r++)
-        if (world->hosts[r].job == job_rank) return true;
+        if (world->id == p->world && world->hosts[r].job == p->rank) return true;
     return false;
 }
 
-/* Reduces the view to the ranks of this world, each once, and adds the unknown ranks as
- * RANK_ABSENT. */
+/* Other worlds may have ranks on this board, which neither wait for this one nor hold it up. */
+static void observe_board(const trine_world *world, view *v, double seconds, rank_status self) {
+    sighting *all;
+    int count;
+    if (board_observe(seconds, self, &all, &count))
+        for (int i = 0; i < count; i++)
+            if (has_place(world, &all[i].at)) view_add(v, &all[i], 1);
+    free(all);
+}
+
+/* Reduces the view to each rank once, and adds the unknown ranks as RANK_ABSENT. */
 static void complete(const trine_world *world, view *v) {
     int all = v->count;
     v->count = 0;
     for (int i = 0; i < all; i++)
-        if (has_rank(world, v->ranks[i].at.rank) && !knows(v, v->ranks[i].at.rank))
-            v->ranks[v->count++] = v->ranks[i];
+        if (!knows(v, v->ranks[i].at.rank)) v->ranks[v->count++] = v->ranks[i];
     for (int r = 0; r < world->size; r++) {
         const comm_host *host = &world->hosts[r];
-        sighting silent = {.at = {.rank = host->job, .size = 1, .pid = host->pid, .group = -1},
-                           .state = RANK_ABSENT};
+        sighting silent = {
+            .at = {.rank = host->job, .size = 1, .world = world->id, .pid = host->pid, .group = -1},
+            .state = RANK_ABSENT};
         snprintf(silent.at.host, sizeof silent.at.host, "%s", host->name);
         if (!knows(v, host->job)) view_add(v, &silent, 1);
     }
@@ -219,7 +224,7 @@ static void answer(trine_world *world, uint64_t alarm, int source, rank_status s
     view v = {0};
     char at[512];
     if (!board_claim_answer(alarm)) return;
-    observe_board(&v, SIGHT, self);
+    observe_board(world, &v, SIGHT, self);
     send_places(world, &v, source);
     /* The one who asked aborts the job then, which ends this process, too. */
     if (!places_alive(v.ranks, v.count)) (void)comm_write_last("timeout", at, sizeof at);
@@ -347,13 +352,13 @@ static void raise_alarm(trine_world *world, double waited) {
         return;
     }
     send_alarms(world);
-    observe_board(&v, SIGHT, RANK_WAITS);
+    observe_board(world, &v, SIGHT, RANK_WAITS);
     if (collect(world, &v)) {
         if (!places_alive(v.ranks, v.count)) {
             complete(world, &v);
             print(world, &v, waited);
             watch_say_last("timeout");
-            world_end();
+            world_end(world);
         }
         call_off(world);
     }
@@ -464,7 +469,7 @@ static _Noreturn void end_in_files(const trine_world *world, const files_call *c
         text, sizeof text, "trine: %s: %s waited %.1f s in %s (io-timeout %g s); the job aborts\n",
         trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
     watch_say(text, n > 0 ? (size_t)n : 0);
-    world_end();
+    world_end(world);
 }
 
 static void note_file(const files_call *call, double waited) {

@@ -41,10 +41,10 @@ static trine_status state_create(void **state, MPI_Comm comm) {
     return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
 }
 
-trine_status mpi_duplicate(void **state) {
-    MPI_Comm comm;
-    TRY_MPI_BLOCKING(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    return state_create(state, comm);
+trine_status mpi_duplicate(void **state, MPI_Comm comm) {
+    MPI_Comm own;
+    TRY_MPI_BLOCKING(MPI_Comm_dup(comm, &own));
+    return state_create(state, own);
 }
 
 trine_status mpi_split(trine_world *world, int color, int place, void **state) {

@@ -9,8 +9,6 @@ extern const comm_transport mpi_transport;
 /* The state of a group with this `color` (< 0: none, *state is NULL), ordered by world rank. Collective over:
  * world. */
 trine_status mpi_split(trine_world *world, int color, int place, void **state);
-/* The state of a new communicator over MPI_COMM_WORLD. Collective over: world. */
-trine_status mpi_duplicate(void **state);
 /* Of the table, in posted.c: collectives that consist of posted messages. A broadcast follows a binomial tree; in
  * groups of up to MPI_FLAT_SIZE the root sends to all. */
 #define MPI_FLAT_SIZE 4

@@ -51,4 +51,7 @@ typedef struct {
     int tag_bits;                   /* that a call or message can use */
 } mpi_state;
 
+/* The state of a duplicate of `comm`, which returns errors, whatever `comm` does. Collective over: comm. */
+trine_status mpi_duplicate(void **state, MPI_Comm comm);
+
 #endif
