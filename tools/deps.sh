@@ -20,7 +20,7 @@ if [ "${1:-}" = --list ]; then
     [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside report
 elif [ "${1:-}" = --user ]; then
     shift
-    user=${TRINE_DEPS:-${PREFIX:-$HOME/trine-deps}}
+    user=${PREFIX:-${TRINE_DEPS:-$HOME/trine-deps}}
     # shellcheck disable=SC1091  # of an earlier call
     if [ -e "$user/env.sh" ]; then . "$user/env.sh"; fi
 fi

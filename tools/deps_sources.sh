@@ -4,7 +4,8 @@
 #
 # The files are not fetched here. They must lie in PREFIX/sources; what is missing there is listed with its version,
 # SHA-256 and address, and the exit status is 1. A file with another hash is refused. The addresses are those of Debian
-# 12; https://snapshot.debian.org keeps the same files for ever. A compiler for C and C++, make and CMake must be there.
+# 12; https://snapshot.debian.org keeps the same files. A compiler for C and C++, make, CMake, xz and bzip2 must be
+# there.
 set -euo pipefail
 
 prefix=$1
