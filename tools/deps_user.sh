@@ -106,6 +106,7 @@ table() {
     if [ -e "$prefix/usr/bin/orterun" ]; then
         echo "value OPAL_PREFIX $prefix/usr"
         echo "value PMIX_PREFIX $prefix/usr/lib/$triplet/pmix2"
+        if [ -e "$prefix/usr/bin/ssh" ]; then echo "value OMPI_MCA_plm_rsh_agent $prefix/usr/bin/ssh"; fi
     fi
     for curves in "$prefix/usr/share/javascript/dygraphs/dygraph.min.js" "$prefix/no-curves"; do
         if [ -e "$curves" ]; then echo "value DYGRAPHS ${curves%"$prefix/no-curves"}"; fi
@@ -148,11 +149,21 @@ needed() {
             index($3, prefix) == 1 && $1 !~ /^lib(oshmem|mpi_)/ && !seen[$3]++ { print $3 }'
 }
 
-# A program that is started without the environment finds its libraries by RPATH, and Open MPI its parts by this.
+# A program that is started without the environment finds its libraries by RPATH, and Open MPI its parts by this; a rank
+# that was started without mpirun starts a daemon of Open MPI, which has no RPATH.
 write_library() {
-    table | awk 'BEGIN { print "#include <stdlib.h>\n__attribute__((constructor)) static void prefix(void) {" }
-        $2 ~ /_PREFIX$/ { printf "    setenv(\"%s\", \"%s\", 0);\n", $2, $3 }
-        END { print "}" }' >"$prefix/lib/trine-deps.c"
+    {
+        printf '#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+        printf '__attribute__((constructor)) static void prefix(void) {\n'
+        table | sed -n 's/^value \(O[A-Z]*_[^ ]*\|PMIX_[^ ]*\) \(.*\)/    setenv("\1", "\2", 0);/p'
+        if [ -e "$prefix/usr/bin/orterun" ]; then
+            table | sed -n 's/^list LD_LIBRARY_PATH \(.*\)/    const char *own = "\1", *old = getenv("LD_LIBRARY_PATH");/p'
+            printf '    char *all;\n    if (old && strncmp(old, own, strlen(own)) == 0) return;\n'
+            printf '    if (asprintf(&all, old && *old ? "%%s:%%s" : "%%s", own, old) < 0) return;\n'
+            printf '    setenv("LD_LIBRARY_PATH", all, 1);\n    free(all);\n'
+        fi
+        echo '}'
+    } >"$prefix/lib/trine-deps.c"
     # shellcheck disable=SC2046  # a list of files
     cc -shared -fPIC -O1 -o "$prefix/lib/libtrine-deps.so" "$prefix/lib/trine-deps.c" -Wl,--no-as-needed $(needed) \
         $(sed -n 's/^DEPS_LIBS := \(.*\) -Wl,--push-state.*/\1/p' "$prefix/env.mk")

@@ -97,10 +97,11 @@ in_make() {
 }
 check "make's recipes, its own calls and its linker have it" in_make
 alone() {
-    printf '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { return puts(getenv("OPAL_PREFIX")) < 0; }\n' >ask.c
+    printf '#include <stdio.h>\n#include <stdlib.h>\nint main(int n, char **v) { return n < 2 || puts(getenv(v[1])) < 0; }\n' >ask.c
     # shellcheck disable=SC2046  # split into arguments
     cc ask.c -o ask $(sed -n 's/^DEPS_LIBS := //p' "$prefix/env.mk") && readelf -d ask | grep -q 'RPATH.*deps/usr/lib' &&
-        [ "$(env -i ./ask)" = "$prefix/usr" ] && [ "$(OPAL_PREFIX=/mine ./ask)" = /mine ]
+        [ "$(env -i ./ask OPAL_PREFIX)" = "$prefix/usr" ] && [ "$(OPAL_PREFIX=/mine ./ask OPAL_PREFIX)" = /mine ] &&
+        [[ $(LD_LIBRARY_PATH=/mine ./ask LD_LIBRARY_PATH) == "$prefix/usr/lib/$triplet:"*"$prefix/lib:/mine" ]]
 }
 check "a program that is started without it" alone
 later() {
