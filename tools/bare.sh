@@ -88,7 +88,8 @@ enter() {
 # try NAME COMMAND...: runs it, with a row of the table and a log
 try() {
     local name=$1 start=$SECONDS status=0 log
-    log=$logs/${1//[! [:alnum:]]/_}
+    name=${name:0:60}
+    log=$logs/${name//[! [:alnum:]]/_}
     log=${log// /-}.log
     shift
     echo "== $name (to $log)"
