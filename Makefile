@@ -7,7 +7,7 @@
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
-#                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian), slurm
+#                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian, the demo also without root), slurm
 #                     (jobs under Slurm), report (pages in Chromium), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
@@ -42,6 +42,9 @@ BUILD  ?= build
 CC     ?= cc
 PREFIX ?= /usr/local
 WERROR ?=
+
+# Where tools/deps.sh --user has unpacked what this system lacks.
+-include deps.mk
 
 # All cores. A -j of the command line overrides this; one in the environment's MAKEFLAGS, a parent's above all, does not.
 # (Until make 4.3 neither shows in $(MAKEFLAGS) here.) make clean all must not do both at once.
@@ -83,7 +86,7 @@ $(if $(PCRE2_DIR),,$(error PCRE2=$(PCRE2): no libpcre2-8 in its lib or lib64; le
 PCRE2_CFLAGS := -isystem $(PCRE2)/include
 PCRE2_LIBS   := -L$(PCRE2_DIR) -Wl,-rpath,$(PCRE2_DIR)
 endif
-LIBS        = -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
+LIBS        = $(DEPS_LIBS) -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
 # ccache works on single files, so programs are compiled and linked in two steps.
 ifeq ($(origin CCACHE),undefined)
 CCACHE     := $(if $(findstring ccache,$(CC)),,$(shell command -v ccache))
@@ -459,7 +462,8 @@ $(AS_INSTALLED)/libdir: FORCE
 	@mkdir -p $(@D)
 	@echo '$(libdir)' | cmp -s - $@ || echo '$(libdir)' >$@
 
-# Programs look for libtrine_cuda.so in ../lib, and with this in libdir. RPATH= omits it.
+# Programs look for libtrine_cuda.so in ../lib, and with this in libdir; programs of others that pkg-config helps to link
+# find libtrine.so. RPATH= omits it.
 RPATH ?= -Wl,-rpath,$(libdir)
 program_source = $(if $(filter trine-train,$(1)),examples/train_gpt.c,tools/$(subst -,_,$(1)).c)
 $(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $$(call with_page,$$@) $(LIB) $(AS_INSTALLED)/libdir
@@ -480,7 +484,7 @@ $(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
 	@mkdir -p $(@D)
 	sed -e 's|@prefix@|$(prefix)|' -e 's|@exec_prefix@|$(if $(filter $(prefix),$(exec_prefix)),$${prefix},$(exec_prefix))|' \
 	    -e 's|@libdir@|$(call below,exec_prefix,libdir)|' -e 's|@includedir@|$(call below,prefix,includedir)|' \
-	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' $< >$@
+	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' -e 's|@RPATH@|$(subst $(libdir),$${libdir},$(RPATH))|' $< >$@
 
 install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/%) man cuda
 	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir) \

@@ -98,4 +98,5 @@ if [ ! -d "$folder" ]; then
     mv -T "$new" "$folder" 2>/dev/null || rm -r "$new"
 fi
 touch "$folder"
-realpath "$folder"
+# What tools/deps.sh --user has unpacked, dpkg does not know.
+echo "$(realpath "$folder")${TRINE_DEPS:+:$TRINE_DEPS/bin:$TRINE_DEPS/usr/bin}"

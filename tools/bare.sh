@@ -1,7 +1,10 @@
 #!/bin/bash
 # Runs the README's two commands (make demo, make check) on a minimal Debian: a chroot made by
 # debootstrap --variant=minbase, with git and make installed and the current commit cloned into it.
-# Usage: tools/bare.sh [COMMAND...]; needs root, on Debian or Ubuntu.
+# Usage: tools/bare.sh [--user] [COMMAND...]; needs root, on Debian or Ubuntu.
+#
+# --user: the clone belongs to a user of the chroot without root and sudo, who runs the commands: tools/deps.sh --user
+# build demo; make demo.
 #
 # apt's sources, keys, certificates and proxies are taken from this machine. Logs are written to BUILD/bare
 # (BUILD: build). The chroot is in TMPDIR (/tmp), takes 2 GB and is removed at the end in any case. MINUTES (55)
@@ -48,6 +51,10 @@ make_chroot() {
     debootstrap --variant=minbase --include=git,make "$VERSION_CODENAME" "$root" "$mirror"
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
+    if [ "$as" != root ]; then
+        chroot "$root" useradd --create-home "$as"
+        install -d -o 1000 -g 1000 "$root/trine"
+    fi
     enter git clone --quiet /trine.bundle /trine
 }
 
@@ -69,17 +76,20 @@ mount_all() {
     for node in stdin:0 stdout:1 stderr:2; do ln -s "/proc/self/fd/${node#*:}" "$root/dev/${node%:*}"; done
 }
 
-# enter COMMAND...: runs it in the chroot, in an environment with only the proxies of this machine
+# enter COMMAND...: runs it in the chroot as $as, in an environment with only the proxies of this machine
 enter() {
-    env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    local home=/root
+    if [ "$as" != root ]; then home=/home/$as; fi
+    env -i HOME=$home TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-        ${no_proxy:+no_proxy="$no_proxy"} chroot "$root" "$@"
+        ${no_proxy:+no_proxy="$no_proxy"} chroot --userspec="$as:$as" "$root" "$@"
 }
 
 # try NAME COMMAND...: runs it, with a row of the table and a log
 try() {
     local name=$1 start=$SECONDS status=0 log
-    log=$logs/${1//[! [:alnum:]]/_}
+    name=${name:0:60}
+    log=$logs/${name//[! [:alnum:]]/_}
     log=${log// /-}.log
     shift
     echo "== $name (to $log)"
@@ -110,8 +120,8 @@ inside() {
 }
 
 if [ "${1:-}" = --inside ]; then
-    root=$2
-    shift 2
+    root=$2 as=$3
+    shift 3
     inside "$@"
 fi
 
@@ -136,6 +146,12 @@ command -v apt-get >/dev/null || fail "apt-get not found; needs Debian or Ubuntu
 unshare --mount --pid --fork --mount-proc true || fail "cannot create mount and PID namespaces"
 [ -z "$(git status --porcelain)" ] || echo "warning: uncommitted changes are not tested"
 tools/deps.sh bare
+as=root
+if [ "${1:-}" = --user ]; then
+    as=trine
+    shift
+    [ $# -gt 0 ] || set -- "tools/deps.sh --user build demo" "make demo"
+fi
 [ $# -gt 0 ] || set -- "make demo" "make check"
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -148,7 +164,7 @@ trap 'exit 143' TERM
 
 # When unshare exits, the first process of the namespace is killed, and all others with it.
 timeout -s KILL "${minutes}m" unshare --mount --pid --fork --mount-proc --kill-child \
-    "$0" --inside "$root" "$@" &
+    "$0" --inside "$root" $as "$@" &
 job=$!
 status=0
 wait "$job" || status=$?

@@ -11,7 +11,10 @@ text=$dir/kjv.txt
 
 mkdir -p "$dir"
 if [ ! -s "$text" ]; then
-    bible -f Gen1:1-Rev22:21 | sed 's/^[^ ]* //' >"$text.part"
+    # The data of a bible that tools/deps.sh --user unpacked is not where the program looks.
+    data=${TRINE_DEPS:+$TRINE_DEPS/usr/lib/}
+    if [ ! -e "${data}bible.data" ]; then data=; fi
+    bible ${data:+-p "$data"} -f Gen1:1-Rev22:21 | sed 's/^[^ ]* //' >"$text.part"
     lines=$(wc -l <"$text.part")
     [ "$lines" = 31102 ] || {
         echo "tools/corpus.sh: bible printed $lines verses instead of 31102" >&2

@@ -5,15 +5,24 @@
 # if all are present nothing is printed. Missing packages are installed with apt on Debian and Ubuntu, as root or
 # through sudo; elsewhere they are listed and the exit status is 1.
 #
+# tools/deps.sh --user [GROUP...] needs neither root nor sudo: it unpacks what is missing under PREFIX (default:
+# ~/trine-deps; tools/deps_user.sh) and writes deps.mk, which make reads from then on. What a later make needs is
+# unpacked there, too. Without apt, or with SOURCES=yes, it builds libraries from sources (tools/deps_sources.sh).
+#
 # tools/deps.sh --list [GROUP...] only prints the packages of the groups (default: all groups), one a line:
 # tests run with the commands of these packages and no others (tests/path.sh).
 set -eu
 
-list=
+list='' user=${TRINE_DEPS:-}
 if [ "${1:-}" = --list ]; then
     list=yes
     shift
     [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside report
+elif [ "${1:-}" = --user ]; then
+    shift
+    user=${PREFIX:-${TRINE_DEPS:-$HOME/trine-deps}}
+    # shellcheck disable=SC1091  # of an earlier call
+    if [ -e "$user/env.sh" ]; then . "$user/env.sh"; fi
 fi
 [ $# -gt 0 ] || set -- build test demo
 
@@ -139,16 +148,29 @@ for group in "$@"; do
             ;;
     esac
 done
-[ -n "$missing" ] || exit 0
+# is_whole: what was unpacked under the prefix has its environment, and this checkout knows it
+is_whole() {
+    [ -z "$user" ] || [ ! -e "$user/env.mk" ] || grep -qx "include $user/env.mk" deps.mk 2>/dev/null
+}
 
-echo "missing Debian packages:$missing"
+[ -n "$missing" ] || { is_whole && exit 0; }
+
+if [ -n "$missing" ]; then echo "missing Debian packages:$missing"; fi
+if [ -n "$user" ]; then
+    # shellcheck disable=SC2086  # a list of packages
+    tools/deps_user.sh "$user" $missing
+    echo "include $(cd "$user" && pwd -P)/env.mk" >deps.mk
+    exit
+fi
+
 # shellcheck disable=SC1091  # a system file
 distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${ID_LIKE:-}") || distribution=
 case " $distribution " in
     *" debian "* | *" ubuntu "*) ;;
     *)
         echo "not Debian or Ubuntu: install them by hand (upstream names: oneDNN, Open MPI or MPICH, cJSON," \
-            "xxHash, PCRE2, utf8proc, zlib, Zstandard, cmocka, ...) and try again"
+            "xxHash, PCRE2, utf8proc, zlib, Zstandard, cmocka, ...) and try again, or build them without root:" \
+            "tools/deps.sh --user (docs/clusters.md)"
         exit 1
         ;;
 esac
@@ -156,7 +178,8 @@ esac
 sudo=
 if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || {
-        echo "neither root nor sudo available: run  apt-get install$missing"
+        echo "neither root nor sudo available: tools/deps.sh --user $* unpacks them under $HOME/trine-deps" \
+            "(docs/clusters.md), or have root run  apt-get install$missing"
         exit 1
     }
     sudo=sudo

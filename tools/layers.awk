@@ -21,6 +21,7 @@ BEGIN {
     reads_system["src/ckpt/lease_record.c"]
     reads_system["src/comm/watch/board.c"]
     reads_system["src/doctor/facts.c"]
+    reads_system["src/doctor/topology.c"]
     reads_system["src/base/energy.c"]
     reads_system["src/base/progress.c"] # the terminal, without waiting
     # These are for programs that have a communicator of their own.

@@ -12,6 +12,15 @@
 #define DOCTOR_TEXT 160
 #define DOCTOR_LONG 512
 
+/* Ranks and threads for a node (recommend.h). */
+typedef struct {
+    int32_t cores;          /* physical cores that a job may use */
+    int32_t ranks, threads; /* of a node; of each rank */
+    int32_t span, caches;   /* what a rank takes: recommend.c's; last-level caches of a rank */
+    int32_t quota;          /* processors that the control group allows; 0: all, and ranks are bound */
+    int32_t few;            /* memory allows no more ranks */
+} recommendation;
+
 /* One rank, and its node as this rank sees it. */
 typedef struct {
     int32_t rank, node; /* node: numbered from 0 by lowest rank */
@@ -30,6 +39,7 @@ typedef struct {
     int32_t node_cpus, node_cores; /* online */
     int32_t cpus, threads;         /* processors that this rank may run on; threads that it will use */
     double quota;                  /* processors that the control group allows at a time; 0: all */
+    recommendation best;           /* for the cores that the process which started this rank may use */
 
     /* Memory of the node, in bytes. */
     uint64_t memory, memory_free; /* at most what the control group allows */

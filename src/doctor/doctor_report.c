@@ -7,6 +7,7 @@
 
 #include "base/c_locale.h"
 #include "base/human.h"
+#include "doctor/recommend.h"
 
 #define GIGA 1e9
 #define CELL 192
@@ -118,6 +119,41 @@ static void print_software(FILE *out, const doctor_job *job) {
     fprintf(out, "mpi        %.70s; threads: %s\n", r->mpi, r->mpi_level);
     fprintf(out, "transport  %s%s%s\n", r->transport, *r->mpi_parts ? "; MPI transports: " : "",
             r->mpi_parts);
+}
+
+/* ---- How to start ---- */
+
+static bool same_best(const doctor_rank *a, const doctor_rank *b) {
+    return a->best.ranks == b->best.ranks && a->best.threads == b->best.threads;
+}
+
+/* Nodes for which another number of ranks or threads would be best, and the first rank of one of them. */
+static int count_others(const doctor_job *job, const doctor_rank **one) {
+    int count = 0;
+    for (int n = 0; n < job->node_count; n++) {
+        const doctor_rank *r = judge_node(job, n);
+        if (!r || same_best(r, &job->ranks[0])) continue;
+        if (!count++) *one = r;
+    }
+    return count;
+}
+
+static void print_launch(FILE *out, const doctor_job *job) {
+    const doctor_rank *own = &job->ranks[0], *other = NULL;
+    const recommendation *best = &own->best;
+    const char *const mpis[] = {own->mpi, NULL};
+    char text[DOCTOR_LONG];
+    if (!best->ranks) return;
+    fprintf(out, "\nlaunch     %d rank%s a node with %d thread%s each: %s\n", best->ranks,
+            best->ranks == 1 ? "" : "s", best->threads, best->threads == 1 ? "" : "s",
+            recommend_reason(text, sizeof text, best));
+    for (int i = 0; i < 2; i++)
+        if (*recommend_launch(text, sizeof text, best, mpis[i], job->node_count))
+            fprintf(out, "           %s train_gpt ... --threads %d\n", text, best->threads);
+    int others = count_others(job, &other);
+    if (others)
+        fprintf(out, "           (for %s%s: %d x %d)\n", other->host,
+                others > 1 ? " and other nodes" : "", other->best.ranks, other->best.threads);
 }
 
 /* ---- Ranks ---- */
@@ -235,6 +271,7 @@ void report_print(FILE *out, const doctor_job *job, const findings *found, doubl
     print_findings(out, found);
     print_nodes(out, job);
     print_software(out, job);
+    print_launch(out, job);
     print_ranks(out, job, verbose);
     print_inside(out, job);
     print_pairs(out, job);

@@ -12,10 +12,10 @@
 void report_print(FILE *out, const doctor_job *job, const findings *found, double seconds,
                   bool verbose);
 
-/* The same as one JSON object on a line: {"trine", "seconds", "starts", "findings": [{"severity", "kind",
- * "rank", "more", "text", "advice"}], "ranks": [...], "pairs": [{"a", "b", "latency", "bandwidth"}]};
- * seconds, bytes, flops and bytes per second. Replaces what `o` had. Errors: TRINE_EIO, TRINE_ENOMEM. Not
- * collective. */
+/* The same as one JSON object on a line: {"trine", "seconds", "starts", "findings": [{"severity", "kind", "rank",
+ * "more", "text", "advice"}], "launch": {"ranks", "threads", "why", "mpirun", "srun"}, "ranks": [...],
+ * "pairs": [{"a", "b", "latency", "bandwidth"}]}; seconds, bytes, flops and bytes per second. Replaces what `o` had.
+ * Errors: TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status report_json(report_file *o, const doctor_job *job, const findings *found, double seconds);
 
 #endif

@@ -16,6 +16,7 @@
 #include "comm/api/gpu.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda_open.h"
+#include "doctor/topology.h"
 
 #define SHM    "/dev/shm"
 #define GROUPS "/sys/fs/cgroup"
@@ -144,17 +145,6 @@ static void look_for_memory(const char *dir, doctor_rank *own) {
 
 /* ---- Processors ---- */
 
-/* The lowest processor of the core of `cpu`; -1 if unknown. */
-static int core_of(int cpu) {
-    char path[96];
-    int lowest = -1;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    FILE *f = fopen(path, "r");
-    if (!f || fscanf(f, "%d", &lowest) != 1) lowest = -1;
-    if (f) fclose(f);
-    return lowest < DEVICE_MASK_WORDS * 64 ? lowest : -1;
-}
-
 static void find_processors(doctor_rank *own) {
     uint64_t mask[DEVICE_MASK_WORDS];
     device_affinity_mask(mask);
@@ -163,7 +153,7 @@ static void find_processors(doctor_rank *own) {
     for (int cpu = 0, seen = 0; cpu < DEVICE_MASK_WORDS * 64; cpu++) {
         uint64_t may = mask[cpu / 64] >> (cpu % 64) & 1;
         if (!may && seen >= own->node_cpus) continue;
-        int core = core_of(cpu);
+        int core = topology_core(cpu);
         seen += core >= 0;
         own->node_cores += core == cpu;
         if (core < 0) core = cpu;

@@ -1,6 +1,7 @@
 #include "base/status.h"
 #include "base/json.h"
 #include "doctor/doctor_report.h"
+#include "doctor/recommend.h"
 
 static bool add_findings(cJSON *root, const findings *found) {
     cJSON *array = cJSON_AddArrayToObject(root, "findings");
@@ -87,12 +88,25 @@ static bool add_pairs(cJSON *root, const doctor_job *job) {
     return ok;
 }
 
+/* For the node of rank 0. */
+static bool add_launch(cJSON *root, const doctor_job *job) {
+    const doctor_rank *r = &job->ranks[0];
+    char why[DOCTOR_LONG], mpirun[DOCTOR_LONG], srun[DOCTOR_LONG];
+    cJSON *o = cJSON_AddObjectToObject(root, "launch");
+    recommend_reason(why, sizeof why, &r->best);
+    recommend_launch(mpirun, sizeof mpirun, &r->best, r->mpi, job->node_count);
+    recommend_launch(srun, sizeof srun, &r->best, NULL, job->node_count);
+    return json_add_number(o, "ranks", r->best.ranks) &&
+           json_add_number(o, "threads", r->best.threads) && json_add_text(o, "why", why) &&
+           json_add_text(o, "mpirun", mpirun) && json_add_text(o, "srun", srun);
+}
+
 static bool fill(cJSON *root, const doctor_job *job, const findings *found, double seconds) {
     bool starts = !found->count || found->list[0].severity != FINDING_STOPS;
     return json_add_text(root, "trine", TRINE_VERSION) &&
            json_add_number(root, "seconds", seconds) &&
            cJSON_AddBoolToObject(root, "starts", starts) && add_findings(root, found) &&
-           add_ranks(root, job) && add_pairs(root, job);
+           add_launch(root, job) && add_ranks(root, job) && add_pairs(root, job);
 }
 
 trine_status report_json(report_file *o, const doctor_job *job, const findings *found,

@@ -11,6 +11,7 @@
 #include "doctor/hardware_file.h"
 #include "doctor/probe.h"
 #include "doctor/doctor_report.h"
+#include "doctor/topology.h"
 
 typedef struct {
     trine_world *world; /* not owned */
@@ -150,10 +151,16 @@ static trine_status write_hardware(examination *v, FILE *out) {
     return TRINE_OK;
 }
 
+static trine_status find_facts(examination *v) {
+    uint64_t wanted = v->options->memory ? v->options->memory : JUDGE_MEMORY;
+    TRY(facts_find(&v->own));
+    return topology_recommend(&v->own, wanted);
+}
+
 static trine_status examine(examination *v, FILE *out, bool *starts) {
     int32_t stops = 0;
     comm_doing("examining its node");
-    TRY(trine_world_agree(v->world, facts_find(&v->own)));
+    TRY(trine_world_agree(v->world, find_facts(v)));
     TRY(make_mesh(v));
     TRY(trine_world_agree(v->world, open_devices(v)));
     comm_doing("measuring rates");

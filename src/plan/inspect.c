@@ -42,6 +42,7 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report_layout(&r, out);
     report_batch(&r, out);
     TRY(report_memory(&r, out));
+    TRY(report_shm(&r, out));
     TRY(report_heaviest(&r, out));
     report_layer(&r, out);
     return report_traffic(&r, out);

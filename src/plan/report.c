@@ -76,6 +76,8 @@ static void group_place(trine_coord at, FILE *out) {
 
 /* With more ranks the count would take noticeable time. */
 #define MOST_RANKS (1 << 20)
+/* The same of windows, for which every rank's groups are walked. */
+#define MOST_WINDOWS (1 << 12)
 
 /* Without a job consecutive ranks share a node. */
 static int node_of(const report *r, int rank) {
@@ -370,6 +372,71 @@ trine_status report_memory(const report *r, FILE *out) {
         memory_block(r, plans, from, count, out);
     }
     return TRINE_OK;
+}
+
+/* ---- /dev/shm of a node ---- */
+
+/* What the windows of each node's ranks take, in the order of the nodes. */
+typedef struct {
+    int ranks;
+    size_t bytes;
+} node_windows;
+
+/* bytes (stages) = the window of a rank's own memory, on a node with other ranks. */
+static trine_status stage_windows(const report *r, size_t *bytes) {
+    for (int p = 0; p < r->stages[0].spec->stages; p++) {
+        arena plan;
+        TRY(report_plan(r, p, &plan));
+        bytes[p] = comm_window_bytes(plan.on_device && !report_stages(r) ? 0 : plan.shared_used);
+    }
+    return TRINE_OK;
+}
+
+static trine_status add_windows(const report *r, const int *at, const size_t *own,
+                                node_windows *nodes) {
+    trine_layout l = r->config->parallel.layout;
+    const mesh_needs needs = spec_mesh_needs(r->stages[0].spec);
+    for (int rank = 0; rank < axes_size(l, ALL_AXES); rank++) {
+        node_windows *node = &nodes[at[rank]];
+        size_t control;
+        TRY(comm_control_bytes(&control, l, rank, needs, at));
+        node->ranks++;
+        if (control) node->bytes += control + own[trine_layout_coord(l, rank).pp];
+    }
+    return TRINE_OK;
+}
+
+static void print_windows(const node_windows *nodes, int count, FILE *out) {
+    const node_windows *most = nodes;
+    for (int n = 1; n < count; n++)
+        if (nodes[n].bytes > most->bytes) most = &nodes[n];
+    if (!most->bytes) return;
+    size_t with = most->bytes + (size_t)most->ranks * COMM_MPI_SHM;
+    c_fprintf(
+        out,
+        "shm      %.3f MiB of /dev/shm for the windows of %s %d ranks; %.3f MiB with MPI's own\n",
+        (double)most->bytes / MIB, count > 1 ? "a node's" : "these", most->ranks,
+        (double)with / MIB);
+}
+
+trine_status report_shm(const report *r, FILE *out) {
+    const trine_parallel *p = &r->config->parallel;
+    int ranks = axes_size(p->layout, ALL_AXES), count = 0, *at;
+    if (!comm_may_share(p->transport) || ranks < 2 || ranks > MOST_WINDOWS) return TRINE_OK;
+    at = calloc((size_t)ranks, sizeof *at);
+    size_t *own = calloc((size_t)p->layout.pp, sizeof *own);
+    node_windows *nodes = calloc((size_t)ranks, sizeof *nodes);
+    trine_status status = at && own && nodes
+                              ? stage_windows(r, own)
+                              : RAISE(TRINE_ENOMEM, "no memory for %d ranks' windows", ranks);
+    for (int n = 0; status == TRINE_OK && n < ranks; n++) {
+        at[n] = node_of(r, n);
+        if (at[n] >= count) count = at[n] + 1;
+    }
+    if (status == TRINE_OK) status = add_windows(r, at, own, nodes);
+    if (status == TRINE_OK) print_windows(nodes, count, out);
+    free(at), free(own), free(nodes);
+    return status;
 }
 
 static trine_status stage_traffic(const report *r, int stage, traffic *t) {

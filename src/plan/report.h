@@ -30,6 +30,10 @@ void report_batch(const report *r, FILE *out);
 void report_transport(const report *r, FILE *out);
 /* MiB by kind and stage. Errors: TRINE_ENOMEM. */
 trine_status report_memory(const report *r, FILE *out);
+/* Prints what the windows of a node's ranks take of /dev/shm, of the node where that is most, and with the part that
+ * MPI may take for itself (COMM_MPI_SHM): what /dev/shm must have free when the run starts. Nothing where no ranks
+ * share memory, or above 4096 ranks. Errors: TRINE_ENOMEM. */
+trine_status report_shm(const report *r, FILE *out);
 /* Prints the ranks with the most memory: all ranks of a stage have the same, whatever their dp and tp
  * coordinates (tests/train/plan.c). Errors: TRINE_ENOMEM. */
 trine_status report_heaviest(const report *r, FILE *out);

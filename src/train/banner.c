@@ -70,6 +70,7 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
               "what a killed rank did is lost\n",
               out);
     TRY(report_memory(&r, out));
+    TRY(report_shm(&r, out));
     fflush(out);
     return TRINE_OK;
 }

@@ -50,8 +50,7 @@ with() {
 shared() {
     # shellcheck disable=SC2046  # split into arguments
     "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/shared" $(with --libs) &&
-        LD_LIBRARY_PATH=$dir/usr/lib "$dir/shared" &&
-        LD_LIBRARY_PATH=$dir/usr/lib tools/mpirun.sh -np 2 "$dir/shared" sum &&
+        "$dir/shared" && tools/mpirun.sh -np 2 "$dir/shared" sum &&
         readelf -d "$dir/shared" | grep -q 'NEEDED.*libtrine\.so\.[0-9]*\]'
 }
 
@@ -60,7 +59,7 @@ archive() {
     libs=$(with --libs --static)
     # shellcheck disable=SC2046,SC2086
     "${CC:-cc}" $(with --cflags) "$dir/program.c" -o "$dir/static" ${libs/-ltrine/-l:libtrine.a} &&
-        "$dir/static" && tools/mpirun.sh -np 2 "$dir/static" sum && ! readelf -d "$dir/static" | grep -q libtrine
+        "$dir/static" && tools/mpirun.sh -np 2 "$dir/static" sum && ! readelf -d "$dir/static" | grep -q 'libtrine\.so'
 }
 
 # Other exported symbols could collide with those of a program.
@@ -208,7 +207,7 @@ placed() {
     elsewhere install && [ -e "$dir/opt/a/b/libtrine.a" ] && [ -x "$dir/opt/programs/trine-train" ] &&
         [ -e "$dir/opt/manual/man1/trine-train.1" ] && [ -e "$dir/opt/headers/trine.h" ] &&
         [ "$(PKG_CONFIG_PATH=$dir/opt/a/b/pkgconfig pkg-config --cflags --libs trine | sed 's/ *$//')" = \
-            "-I$dir/opt/headers -L$dir/opt/a/b -ltrine" ]
+            "-I$dir/opt/headers -L$dir/opt/a/b -ltrine -Wl,-rpath,$dir/opt/a/b" ]
 }
 check "other directories" placed
 

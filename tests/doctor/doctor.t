@@ -51,6 +51,32 @@ doctor 6 --ranks-per-node 2 --json "$dir/json"
     json "$dir/json" '"a":0,"b":2,"latency":[0-9]' '"a":1,"b":2,"latency":[0-9.e-]*,"bandwidth":[1-9]'
 result $? "six ranks, two to a node: every pair of nodes is measured"
 
+# ---- How to start
+
+# More is in tests/doctor/recommend.c. The process that starts the rank decides: mpirun binds ranks.
+first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+around="taskset -c $first timeout 300"
+doctor 1 --json "$dir/json"
+[ $status -eq 0 ] && has "^launch     1 rank a node with 1 thread each: the one core$" \
+    "^           mpi[a-z]* -n[p]* 1 .* train_gpt ... --threads 1$" \
+    "^           srun --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=cores .* --threads 1$" &&
+    json "$dir/json" '"launch":{"ranks":1,"threads":1,"why":"the one core","mpirun":"mpi' '"srun":"srun --nodes=1 '
+result $? "ranks and threads for one core, and the lines that start them"
+around=''
+wrap="taskset -c $first"
+doctor 1 --json "$dir/json"
+wrap=''
+all=$(sed -n 's/.*"launch":{"ranks":\([0-9]*\),"threads":\([0-9]*\),.*/\1 * \2/p' "$dir/json")
+cores=$(lscpu -p=CORE 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+echo "# of $cores cores: ${all:-no launch line}"
+if [ "$cores" -gt 1 ]; then
+    # shellcheck disable=SC2004  # a product, for dash
+    [ $status -eq 0 ] && [ -n "$all" ] && [ $(($all)) -gt 1 ] && [ $(($all)) -le "$cores" ]
+    result $? "a rank that is bound to one core: for all that its launcher may use"
+else
+    skip "a rank that is bound to one core" "this machine has one core"
+fi
+
 # ---- A hardware file
 
 # hardware FILE: trine-plan predicts a row from it, and it says where its points are from
@@ -78,7 +104,6 @@ result $? "no hardware file of GPUs"
 
 # ---- Findings
 
-cores=$(lscpu -p=CORE 2>/dev/null | grep -v '^#' | sort -u | wc -l)
 doctor 8 --json "$dir/json"
 if [ "$cores" -gt 0 ] && [ "$cores" -lt 8 ]; then
     [ $status -eq 0 ] && has "^hurts .*ranks 0-7 share $cores core" && json "$dir/json" '"kind":"crowded-node"'
@@ -87,7 +112,6 @@ else
 fi
 result $? "more ranks than cores"
 
-first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
 wrap="taskset -c $first"
 if unshare -u hostname no-such-host.invalid 2>/dev/null; then
     # shellcheck disable=SC2016  # expanded inside

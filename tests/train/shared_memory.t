@@ -113,6 +113,13 @@ sizes() {
     messages 1 && [ -n "$need" ] && ended && prints 0 "step" && clean
     result $? "a /dev/shm that is too small is refused at startup, once, with the size needed"
 
+    wanted=$(sed -n 's|^trine:.* need \([0-9]*\) MiB of /dev/shm,.*|\1|p' "$dir/err")
+    # shellcheck disable=SC2086
+    planned=$("$TRAIN" $SMALL --data-path "$data" $small --dry-run |
+        sed -n 's|^shm .*; \([0-9.]*\) MiB with .*|\1|p' | awk '{ print int($1 + 0.9999) }')
+    echo "# wanted: $wanted MiB; planned: $planned MiB" && [ -n "$wanted" ] && [ "$wanted" = "$planned" ]
+    result $? "--dry-run prints that size before"
+
     # shellcheck disable=SC2086
     job 4 --data-path "$data" $small --transport mpi
     sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2/' "$log" >"$dir/mpi2"

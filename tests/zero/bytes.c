@@ -473,11 +473,60 @@ static void large_activations(void **state) {
     check(&c);
 }
 
+/* The number in the line "shm" of the plan or, with a trainer, of its banner, in bytes; 0: there is no such line. */
+static int64_t line_shm(const trine_config *c, trine_trainer *t) {
+    char *text = NULL;
+    size_t size = 0;
+    double mib = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    OK(t ? trine_trainer_banner(t, out) : trine_dry_run(c, trine_world_size(harness_world), out));
+    fclose(out);
+    const char *line = strstr(text, "\nshm ");
+    if (line) assert_int_equal(sscanf(line, "\nshm %lf MiB of /dev/shm", &mib), 1);
+    free(text);
+    return (int64_t)(mib * 1024 * 1024 + 0.5);
+}
+
+/* Printed with three digits. */
+static void near_shm(const char *what, int64_t printed, int64_t asked_for) {
+    if (printed - asked_for > 600 || asked_for - printed > 600)
+        fail_msg("%s: %lld bytes of /dev/shm, the fullest node's ranks asked MPI for %lld", what,
+                 (long long)printed, (long long)asked_for);
+}
+
+/* Windows that all ranks of a node have requested from MPI, on the node where that is most. */
+static void check_nodes(trine_layout layout) {
+    for (int per_node = 0; per_node < 4; per_node++) {
+        trine_config c = training_config();
+        trine_trainer *t;
+        c.parallel.layout = layout;
+        c.parallel.ranks_per_node = per_node;
+        c.parallel.zero = (trine_zero)per_node;
+        c.parallel.schedule = TRINE_1F1B;
+        c.global_batch_size = 2 * layout.dp;
+        memset(&asked, 0, sizeof asked);
+        OK(trine_trainer_create(&t, harness_world, &c));
+        int64_t bytes = (int64_t)(asked.bytes[0] + asked.bytes[1]);
+        OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_NODE), &bytes, &bytes, 1, TRINE_I64,
+                            TRINE_SUM));
+        OK(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &bytes, &bytes, 1, TRINE_I64,
+                            TRINE_MAX));
+        near_shm("--dry-run", line_shm(&c, NULL), bytes);
+        if (trine_world_rank(harness_world) == 0) near_shm("the banner", line_shm(&c, t), bytes);
+        trine_trainer_destroy(&t);
+    }
+}
+
+static void windows_of_a_node(void **state) {
+    (void)state;
+    training_layouts(check_nodes);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout),
-        cmocka_unit_test(chunks_of_every_layout),
-        cmocka_unit_test(every_layout_on_gpu),
+        cmocka_unit_test(windows_of_a_node),      cmocka_unit_test(every_layout),
+        cmocka_unit_test(chunks_of_every_layout), cmocka_unit_test(every_layout_on_gpu),
         cmocka_unit_test(large_activations),
     };
     full = getenv("TRINE_FULL") != NULL;

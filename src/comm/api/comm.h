@@ -197,7 +197,16 @@ size_t comm_arrival_bytes(int world_size, int group_size);
  * memory if all ranks share one node; with more nodes it is less. Pure. */
 size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
                             mesh_needs needs);
-/* The same for an existing mesh, to the byte. */
+/* *bytes = those of /dev/shm that a rank's control memory takes where the ranks lie on nodes as node_of (the layout's
+ * number of ranks) says; 0: it is alone on its node. Errors: TRINE_ENOMEM. Not collective. */
+trine_status comm_control_bytes(size_t *bytes, trine_layout layout, int rank, mesh_needs needs,
+                                const int *node_of);
+/* Bytes of /dev/shm for `bytes` of trine_mesh_alloc where a node has several ranks. Pure. */
+size_t comm_window_bytes(size_t bytes);
+/* What the check of a mesh sets aside for MPI's own memory in /dev/shm, for each rank: the size of an Open MPI
+ * segment, whose pages are allocated after ours. */
+#define COMM_MPI_SHM ((size_t)4 << 20)
+/* comm_transport_bytes of an existing mesh, to the byte. */
 size_t mesh_transport_bytes(const trine_mesh *mesh);
 /* Bytes that this rank will request from trine_mesh_alloc: if they cannot fit, trine_mesh_create already fails,
  * with the sum. Not collective. */

@@ -6,6 +6,7 @@
 #include "comm/api/one_thread.h"
 #include "comm/group/lane.h"
 #include "comm/mesh/make.h"
+#include "comm/mesh/members.h"
 #include "comm/mesh/window.h"
 #include "comm/transport/mpi/started.h"
 #include "comm/transport/nodes/nodes.h"
@@ -80,13 +81,6 @@ static trine_status add_part(trine_mesh *mesh) {
                         NULL);
 }
 
-/* The stage that shares the token matrix with `stage`; negative: none. */
-static int tied_stage(const mesh_needs *needs, int stage) {
-    const int *tie = needs->tie;
-    if (tie[0] == tie[1]) return -1;
-    return stage == tie[0] ? tie[1] : stage == tie[1] ? tie[0] : -1;
-}
-
 /* ---- Groups of two stages -------------------------------------------------------------------- */
 
 /* Collective over: world, as add_group. `other` -1: this rank only takes part in the split. */
@@ -106,17 +100,8 @@ static trine_status add_single(trine_mesh *mesh, trine_group group) {
 }
 
 static trine_status add_tie(trine_mesh *mesh) {
-    TRY(add_pair(mesh, TRINE_TIE, tied_stage(&mesh->needs, mesh->coord.pp)));
+    TRY(add_pair(mesh, TRINE_TIE, members_tied(&mesh->needs, mesh->coord.pp)));
     return add_single(mesh, TRINE_TIE);
-}
-
-/* The other stage of a lane; -1: none. */
-static int lane_other(trine_layout l, const mesh_needs *needs, int stage, trine_group group) {
-    group_lane lane = lane_of(group);
-    int other = stage + lane.step;
-    if (lane.back && !needs->back) return -1;
-    if (other >= 0 && other < l.pp) return other;
-    return needs->ring && !lane.back ? l.pp - 1 - stage : -1;
 }
 
 /* The round in which the lanes between two stages are made. */
@@ -137,7 +122,7 @@ static trine_status add_lanes(trine_mesh *mesh, trine_group before, trine_group 
         trine_group group = before;
         int other = -1;
         for (int i = 0; i < 2; i++) {
-            int met = lane_other(mesh->layout, &mesh->needs, stage, lanes[i]);
+            int met = members_lane(mesh->layout, &mesh->needs, stage, lanes[i]);
             if (met >= 0 && round_of(stage, met) == round) group = lanes[i], other = met;
         }
         TRY(add_pair(mesh, group, other));
@@ -333,29 +318,6 @@ void *mesh_peer_memory(const trine_mesh *mesh, const void *p, int rank) {
 
 bool mesh_shares(const trine_mesh *mesh) {
     return mesh->node != NULL;
-}
-
-static void group_sizes(int sizes[TRINE_GROUPS], trine_layout l, trine_coord c,
-                        const mesh_needs *needs) {
-    memset(sizes, 0, TRINE_GROUPS * sizeof *sizes);
-    for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
-        trine_group group = (trine_group)g;
-        if (axes_of(group)) sizes[g] = axes_size(l, axes_of(group));
-        if (lane_is(group) && lane_other(l, needs, c.pp, group) >= 0) sizes[g] = 2;
-    }
-    sizes[TRINE_TP_PART] = needs->tp_part;
-    if (tied_stage(needs, c.pp) >= 0) sizes[TRINE_TIE] = 2;
-    sizes[TRINE_NODE] = axes_size(l, ALL_AXES);
-}
-
-size_t comm_transport_bytes(trine_layout layout, trine_coord coord, trine_transport transport,
-                            mesh_needs needs) {
-    int sizes[TRINE_GROUPS], ranks = axes_size(layout, ALL_AXES);
-    size_t bytes =
-        comm_scratch_bytes(ranks) + comm_arrival_bytes(ranks, axes_largest_group(layout));
-    if (!comm_may_share(transport) || ranks == 1) return bytes;
-    group_sizes(sizes, layout, coord, &needs);
-    return bytes + shm_window_bytes(shm_control_bytes(sizes));
 }
 
 size_t mesh_transport_bytes(const trine_mesh *mesh) {

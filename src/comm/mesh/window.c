@@ -12,9 +12,6 @@
 #define PAGE  ((size_t)4096)
 #define MIB   (1024.0 * 1024.0)
 #define PLACE "/dev/shm"
-/* A rank's share of MPI's own shared memory, whose pages are allocated after ours: the size of an
- * Open MPI segment. */
-#define MPI_OWN ((size_t)4 << 20)
 /* Bytes of pages that are allocated at a time. */
 #define POPULATE_STEP ((size_t)256 << 10)
 /* If the system does not report it. */
@@ -76,12 +73,16 @@ void shm_node_destroy(shm_node **node) {
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
+static size_t expected(const shm_node *n) {
+    return n->world->expected ? comm_window_bytes(n->world->expected) : 0;
+}
+
 /* A window's pages are allocated when they are touched; if there is no space then, the process gets
  * a SIGBUS. So the sum is compared with the free space before the window is made; for the control
  * window, which comes first, including the memory that is known to follow, so that one message
  * names the full size. */
 static trine_status check_space(shm_node *n, size_t bytes) {
-    uint64_t sum = 0, own = bytes + MPI_OWN + (n->control ? 0 : n->world->expected);
+    uint64_t sum = 0, own = bytes + COMM_MPI_SHM + (n->control ? 0 : expected(n));
     struct statvfs at;
     TRY_MPI_BLOCKING(MPI_Allreduce(&own, &sum, 1, MPI_UINT64_T, MPI_SUM, n->comm));
     if (statvfs(PLACE, &at) != 0) return TRINE_OK; /* MPI uses another place */
@@ -166,6 +167,11 @@ static trine_status prepare_window(shm_node *n, size_t bytes, shm_window **windo
 
 size_t shm_window_bytes(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* Every rank's part starts on its own page. */
+size_t comm_window_bytes(size_t bytes) {
+    return shm_window_bytes(bytes ? bytes : 1) + PAGE;
 }
 
 trine_status shm_window_create(shm_node *node, trine_world *world, size_t bytes,
