@@ -25,7 +25,7 @@
 #include "base/status.h"
 #include "base/terminal_line.h"
 #include "base/whole_file.h"
-#include "corpus/report.h"
+#include "corpus/corpus_report.h"
 #include "tokenizer/trained.h"
 
 typedef struct {

@@ -25,7 +25,7 @@
 #include "base/status.h"
 #include "base/terminal_line.h"
 #include "corpus/chat_show.h"
-#include "corpus/report.h"
+#include "corpus/corpus_report.h"
 #include "corpus/token_files.h"
 #include "data/tokens.h"
 

@@ -58,7 +58,7 @@ void job_keep(job *j, trine_status status);
 trine_status job_join(job *a, job *b);
 
 /* Encodes the job's documents; the result is in the job, as is an error. Jobs of one encoder, and of one counter, are
- * encoded by one thread. e NULL: bytes are tokens. c not NULL: counts the words of texts in place of making tokens. */
+ * encoded by one thread. e NULL: bytes are tokens. c not NULL: the words of texts are counted, and no tokens made. */
 void job_encode(job *j, encoder *e, word_counter *c, const corpus_settings *s);
 
 /* Takes back the words of a part that has been counted, and is to be joined with the one before it: some of them are

@@ -1,8 +1,8 @@
 /* The pairs of neighbouring symbols that training may still join: how often each occurs, and in which words; the most
  * frequent one first. Among equal counts the one with the smaller left id comes first, then the smaller right id.
  *
- * Invariant: a pair's count only falls, once it is there; a pair that occurs less often than `least` times is not kept,
- * as it will never be joined. Cost of each function: a look-up; the queue takes log n steps in addition. */
+ * Invariant: a pair's count only falls, once it is there; a pair that occurs less often than `least` times is not
+ * kept, as it will never be joined. Cost of each function: a look-up; what changes the order, log n steps. */
 #ifndef TRINE_TOKENIZER_PAIR_QUEUE_H
 #define TRINE_TOKENIZER_PAIR_QUEUE_H
 

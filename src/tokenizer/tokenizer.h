@@ -120,9 +120,9 @@ typedef struct {
     size_t count, capacity;
 } word_list;
 
-/* The same as encoder_part for the words of the part in place of their ids: *out is what lies between added tokens, cut
- * into words; empty if the cut does not hold. A cut holds only between words. The texts are valid until the encoder's
- * next call. Errors: as encoder_text. Not collective. */
+/* The same as encoder_part for the words of the part in place of their ids: *out is what lies between added tokens,
+ * cut into words; empty if the cut does not hold. A cut holds only between words. The texts are valid until the
+ * encoder's next call. Errors: as encoder_text. Not collective. */
 trine_status encoder_words(encoder *e, const encode_part *part, word_list *out, bool *holds);
 
 /* A place at or before `limit` where a cut is likely to hold: after a line break, or else before a space; 0: none

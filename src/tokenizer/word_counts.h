@@ -1,6 +1,6 @@
 /* The words of a corpus, counted by several threads. Each thread has a counter, whose small table takes the frequent
  * words; when it is full its words go to the tables that all threads share, each under a lock of its own. So memory
- * grows with the number of different words, not with the texts or the threads, and the sums do not depend on threads. */
+ * grows with the number of different words, not with the texts or the threads; the sums do not depend on threads. */
 #ifndef TRINE_TOKENIZER_WORD_COUNTS_H
 #define TRINE_TOKENIZER_WORD_COUNTS_H
 

@@ -27,7 +27,8 @@ typedef struct {
 /* Of the text; equal on all machines. Pure. */
 uint32_t word_table_tag(const char *text, size_t bytes);
 
-/* The word occurs `times` times more; `tag` is that of the text, which is copied if it is new. Errors: TRINE_ENOMEM. */
+/* The word occurs `times` times more; `tag` is that of the text, which is copied if it is new. Errors:
+ * TRINE_ENOMEM. */
 trine_status word_table_add(word_table *t, const char *text, uint32_t bytes, uint32_t tag, uint64_t times);
 
 /* Where the word will be looked for comes into the cache. */

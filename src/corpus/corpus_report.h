@@ -1,6 +1,6 @@
 /* What the programs that read a corpus say: the line of a terminal while they do, and lines of what was special. */
-#ifndef TRINE_CORPUS_REPORT_H
-#define TRINE_CORPUS_REPORT_H
+#ifndef TRINE_CORPUS_CORPUS_REPORT_H
+#define TRINE_CORPUS_CORPUS_REPORT_H
 
 #include "corpus/corpus.h"
 

@@ -1,4 +1,4 @@
-#include "corpus/report.h"
+#include "corpus/corpus_report.h"
 
 #include <inttypes.h>
 #include <math.h>
