@@ -11,14 +11,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
-#include "base/clock.h"
 #include "base/ending.h"
 #include "base/human.h"
 #include "base/options.h"
@@ -27,6 +25,7 @@
 #include "base/status.h"
 #include "base/terminal_line.h"
 #include "corpus/chat_show.h"
+#include "corpus/corpus_report.h"
 #include "corpus/token_files.h"
 #include "data/tokens.h"
 
@@ -47,47 +46,7 @@ typedef struct {
     int file_count;
 } settings;
 
-/* ---- While it runs ---- */
-
-/* For the functions that corpus_encode calls now and then. */
-typedef struct {
-    const inputs *in;
-    uint64_t began;
-} run_watch;
-
-static double seconds_since(uint64_t began) {
-    return 1e-9 * (double)(clock_ns() - began) + 1e-9;
-}
-
-/* Without the inputs' size there is no bar, and nothing is known of what is left. */
-static trine_status on_tick(void *context, const corpus_counts *c) {
-    const run_watch *w = context;
-    char taken[HUMAN_SIZE], all[HUMAN_SIZE + 4] = "", bytes[HUMAN_SIZE], ids[HUMAN_SIZE];
-    char left[HUMAN_SIZE + 8], read[2 * HUMAN_SIZE + 16], count[HUMAN_SIZE + 8], rate[40];
-    const char *parts[] = {left, read, count, rate};
-    double share = w->in->sized ? (double)c->taken / (double)w->in->bytes : NAN;
-    double seconds = seconds_since(w->began);
-    bool known = share > 0 && share < 1; /* what has been read may still be encoded */
-    if (known)
-        snprintf(left, sizeof left, "%s left", human_duration(bytes, seconds / share - seconds));
-    if (w->in->sized) snprintf(all, sizeof all, " of %s", human_bytes(bytes, w->in->bytes));
-    snprintf(read, sizeof read, "%s%s read", human_bytes(taken, c->taken), all);
-    snprintf(count, sizeof count, "%s tokens", human_count(ids, c->tokens));
-    c_snprintf(rate, sizeof rate, "%.1f MB/s of text", 1e-6 * (double)c->bytes / seconds);
-    progress_show("", share, parts + !known, 3 + known);
-    return TRINE_OK;
-}
-
 /* ---- The summary ---- */
-
-static void print_left_out(const char *what, uint64_t count) {
-    if (count) printf("left out: %" PRIu64 " %s\n", count, what);
-}
-
-static void print_replaced(const corpus_counts *c) {
-    if (c->replaced)
-        printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
-}
 
 static void print_files(const shards *s) {
     char first[SHARD_PATH], last[SHARD_PATH];
@@ -104,21 +63,6 @@ static void print_part(const shards *s) {
     if (!s->tokens) return;
     print_files(s);
     printf("%" PRIu64 " tokens (%s)\n", s->tokens, human_count(many, s->tokens));
-}
-
-/* On standard error: other ids than those of Hugging Face's tokenizers are possible. */
-static void warn_of_newer(const newer_chars *n) {
-    char pcre2[TOKENIZER_VERSION], unicode[TOKENIZER_VERSION];
-    if (!n->count) return;
-    tokenizer_versions(pcre2, unicode);
-    fprintf(stderr, "warning: %" PRIu64 " character%s of the texts", n->count,
-            n->count == 1 ? "" : "s");
-    for (int i = 0; i < n->shown; i++)
-        fprintf(stderr, "%sU+%04" PRIX32, i ? ", " : " (", n->first[i]);
-    fprintf(stderr,
-            "%s) %s newer than the Unicode %s of %s; Hugging Face's tokenizers may split them "
-            "in another way (docs/tokenizers.md)\n",
-            n->more ? ", ..." : "", n->count == 1 ? "is" : "are", unicode, pcre2);
 }
 
 /* Samples, and what they have of conversations. */
@@ -144,10 +88,10 @@ static void print_chat_summary(const token_files *f, double seconds) {
            human_bytes(bytes, c->bytes), c->tokens, c->supervised);
     c_fprintf(stdout, "%.1f MB/s for %s\n", 1e-6 * (double)c->bytes / seconds,
               human_duration(time, seconds));
-    print_left_out("bad rows", c->bad);
-    print_left_out("rows longer than --seq-length", c->dropped);
+    report_left_out("bad rows", c->bad);
+    report_left_out("rows longer than --seq-length", c->dropped);
     if (c->truncated) printf("cut off: %" PRIu64 " rows longer than --seq-length\n", c->truncated);
-    warn_of_newer(&c->newer);
+    report_newer(&c->newer);
 }
 
 static void print_summary(const token_files *f, double seconds) {
@@ -160,18 +104,13 @@ static void print_summary(const token_files *f, double seconds) {
     c_fprintf(stdout, "%.2f bytes a token; %.1f MB/s for %s\n",
               (double)c->bytes / (double)c->tokens, 1e-6 * (double)c->bytes / seconds,
               human_duration(time, seconds));
-    print_left_out("empty documents", c->empty);
-    print_left_out("JSON lines without a text, or inputs that are no text", c->bad);
-    print_replaced(c);
-    warn_of_newer(&c->newer);
+    report_left_out("empty documents", c->empty);
+    report_left_out("JSON lines without a text, or inputs that are no text", c->bad);
+    report_replaced(c);
+    report_newer(&c->newer);
 }
 
 /* ---- What both kinds of tokens have in common ---- */
-
-static int usable_processors(void) {
-    cpu_set_t mask;
-    return sched_getaffinity(0, sizeof mask, &mask) ? 1 : CPU_COUNT(&mask);
-}
 
 /* Default: the name of the first input without folder, .gz, .zst and suffix, and without a slash at the end of a folder's
  * name; "tokens" for standard input. */
@@ -198,7 +137,7 @@ static trine_status choose_prefix(const settings *s, char prefix[PREFIX]) {
 /* tokens before and after a document: none of bytes. chat: of conversations; NULL: texts. */
 static corpus_settings encoding(const settings *s, const chat_settings *chat,
                                 const token_list *before, const token_list *after) {
-    return (corpus_settings){.threads = s->threads ? s->threads : usable_processors(),
+    return (corpus_settings){.threads = s->threads ? s->threads : report_processors(),
                              .part = CORPUS_PART,
                              .budget = CORPUS_BUDGET,
                              .line = CORPUS_LINE,
@@ -290,15 +229,15 @@ static trine_status convert_listed(const settings *s, const inputs *in, text *t)
     const token_list none = {0};
     const corpus_settings c = encoding(s, NULL, &none, &none);
     corpus_counts counts;
-    run_watch w = {.in = in, .began = clock_ns()};
+    report_watch w = report_begin(in, "tokens");
     trine_status status = corpus_encode(NULL, in, &c, (corpus_sink){keep_bytes, t},
-                                        (corpus_watch){on_tick, &w}, &counts);
+                                        (corpus_watch){report_tick, &w}, &counts);
     terminal_line_erase();
     TRY(status);
     TRY(write_split(s, in, t));
-    print_left_out("empty documents", counts.empty);
-    print_left_out("JSON lines without a text", counts.bad);
-    print_replaced(&counts);
+    report_left_out("empty documents", counts.empty);
+    report_left_out("JSON lines without a text", counts.bad);
+    report_replaced(&counts);
     return TRINE_OK;
 }
 
@@ -350,7 +289,7 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
                                  const token_list *after) {
     char prefix[PREFIX];
     TRY(choose_prefix(s, prefix));
-    run_watch w = {.in = in, .began = clock_ns()};
+    report_watch w = report_begin(in, "tokens");
     const token_files_settings files = {
         .prefix = prefix,
         .val_fraction = s->val_fraction,
@@ -358,13 +297,12 @@ static trine_status write_corpus(const settings *s, const tokenizer *t, const in
         .shard_tokens = (uint64_t)s->shard_tokens,
         .encode = encoding(s, chat, before, after),
         .pack = s->pack,
-        .watch = {on_tick, &w},
+        .watch = {report_tick, &w},
     };
     token_files made;
     trine_status status = token_files_write(&made, t, in, &files);
     terminal_line_erase();
-    if (status == TRINE_OK)
-        (chat ? print_chat_summary : print_summary)(&made, seconds_since(w.began));
+    if (status == TRINE_OK) (chat ? print_chat_summary : print_summary)(&made, report_seconds(&w));
     return status;
 }
 
@@ -373,11 +311,12 @@ static trine_status show_rows(const settings *s, const tokenizer *t, const input
                               const chat_settings *chat, const token_list *before,
                               const token_list *after) {
     const corpus_settings c = encoding(s, chat, before, after);
-    run_watch w = {.in = in, .began = clock_ns()};
+    report_watch w = report_begin(in, "tokens");
     token_files made = {0};
-    TRY(chat_show(stdout, (uint64_t)s->show, t, in, &c, (corpus_watch){on_tick, &w}, &made.counts));
+    TRY(chat_show(stdout, (uint64_t)s->show, t, in, &c, (corpus_watch){report_tick, &w},
+                  &made.counts));
     terminal_line_erase();
-    print_chat_summary(&made, seconds_since(w.began));
+    print_chat_summary(&made, report_seconds(&w));
     return TRINE_OK;
 }
 

@@ -21,7 +21,7 @@
 
 #include "corpus/chat_rows.h"
 #include "corpus/inputs.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/word_counts.h"
 
 #define CORPUS_PART   ((size_t)1 << 20)
 #define CORPUS_BUDGET ((size_t)32 << 20)
@@ -44,7 +44,7 @@ typedef struct {
     uint64_t documents; /* that have tokens */
     uint64_t empty, bad; /* left out */
     uint64_t bytes;      /* of the documents' texts, as UTF-8 */
-    uint64_t tokens;
+    uint64_t tokens;     /* or words, where these are counted */
     uint64_t replaced; /* invalid sequences that became U+FFFD */
     newer_chars newer; /* characters that PCRE2 does not know yet */
     uint64_t turns, supervised; /* of conversations: messages, tokens */
@@ -69,5 +69,11 @@ typedef struct {
  * on, also after an error. Not collective. */
 trine_status corpus_encode(const tokenizer *t, const inputs *in, const corpus_settings *s,
                            corpus_sink sink, corpus_watch watch, corpus_counts *counts);
+
+/* Counts the words of all inputs, which are texts, in place of encoding them: what they are in whole documents,
+ * whatever the threads and parts. Added tokens of t are in no word. Errors: as corpus_encode; *words is then of no
+ * use. Memory: as corpus_encode, 5 MB a thread, and the different words. Not collective. */
+trine_status corpus_count(const tokenizer *t, const inputs *in, const corpus_settings *s, word_counts *words,
+                          corpus_watch watch, corpus_counts *counts);
 
 #endif

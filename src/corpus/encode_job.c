@@ -9,6 +9,7 @@
 typedef struct {
     job *j;
     encoder *e;
+    word_counter *c; /* NULL: tokens are made */
     const corpus_settings *s;
     chat_row *row; /* of conversations: its memory */
 } work;
@@ -69,7 +70,8 @@ static trine_status encode(const work *w, const encode_part *part, bool *holds) 
     *holds = true;
     if (!w->e) return take_bytes(w, part);
     uint64_t before = encoder_replaced(w->e);
-    TRY(encoder_part(w->e, part, &w->j->ids, holds));
+    TRY(w->c ? word_counter_part(w->c, w->e, part, holds, &w->j->counts.tokens)
+             : encoder_part(w->e, part, &w->j->ids, holds));
     if (*holds) {
         w->j->counts.replaced += encoder_replaced(w->e) - before;
         w->j->counts.bytes += part->cut;
@@ -114,9 +116,13 @@ static trine_status encode_texts(const work *w) {
 
 /* ---- A part of a text ---- */
 
+static encode_part part_of(const job *j) {
+    return (encode_part){j->text, j->bytes, j->cut, j->first};
+}
+
 static trine_status encode_long(const work *w) {
     job *j = w->j;
-    encode_part part = {j->text, j->bytes, j->cut, j->first};
+    const encode_part part = part_of(j);
     if (j->first) TRY(begin_document(w));
     TRY(in_place(encode(w, &part, &j->holds), j->name, 0));
     if (j->holds && j->last) TRY(end_document(w));
@@ -232,9 +238,9 @@ static trine_status encode_lines(const work *w) {
     return TRINE_OK;
 }
 
-void job_encode(job *j, encoder *e, const corpus_settings *s) {
+void job_encode(job *j, encoder *e, word_counter *c, const corpus_settings *s) {
     chat_row row = {0};
-    const work w = {j, e, s, &row};
+    const work w = {j, e, c, s, &row};
     trine_status status = TRINE_OK;
     j->ids.count = j->end_count = 0;
     j->counts = (corpus_counts){0};
@@ -242,7 +248,16 @@ void job_encode(job *j, encoder *e, const corpus_settings *s) {
     if (j->kind == JOB_LINES) status = encode_lines(&w);
     if (j->kind == JOB_PART) status = encode_long(&w);
     chat_row_free(&row);
-    j->counts.tokens = j->ids.count;
+    if (!c) j->counts.tokens = j->ids.count;
     if (e) encoder_take_newer(e, &j->counts.newer); /* bytes are tokens of any Unicode */
     job_keep(j, status);
+}
+
+trine_status job_take_back(const job *j, encoder *e, word_counter *c) {
+    const encode_part part = part_of(j);
+    newer_chars counted = {0};
+    if (!j->holds || j->status != TRINE_OK) return TRINE_OK;
+    TRY(word_counter_take_back(c, e, &part));
+    encoder_take_newer(e, &counted); /* the joined part has them */
+    return TRINE_OK;
 }

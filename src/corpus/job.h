@@ -57,9 +57,13 @@ void job_keep(job *j, trine_status status);
  * TRINE_ENOMEM. */
 trine_status job_join(job *a, job *b);
 
-/* Encodes the job's documents; the result is in the job, as is an error. Jobs of one encoder are encoded by one
- * thread. e NULL: bytes are tokens. */
-void job_encode(job *j, encoder *e, const corpus_settings *s);
+/* Encodes the job's documents; the result is in the job, as is an error. Jobs of one encoder, and of one counter, are
+ * encoded by one thread. e NULL: bytes are tokens. c not NULL: the words of texts are counted, and no tokens made. */
+void job_encode(job *j, encoder *e, word_counter *c, const corpus_settings *s);
+
+/* Takes back the words of a part that has been counted, and is to be joined with the one before it: some of them are
+ * others there. Errors: as word_counter_part. */
+trine_status job_take_back(const job *j, encoder *e, word_counter *c);
 
 /* Bytes of a part of at most `limit` bytes of a text that has more; at least 1. Of several places near the limit it
  * is the last at which a cut holds, as far as some bytes before it tell: where tokens reach across line breaks and

@@ -16,7 +16,9 @@ typedef struct {
     queue q;
     reader r;
     encoder **encoders; /* owned; one a thread, then the caller's thread's, then the reader's */
-    pthread_t *threads; /* owned; encoders */
+    word_counts *words; /* that are counted; NULL: tokens are made. Not owned */
+    word_counter **counters; /* owned; as many but for the reader's; NULL without words */
+    pthread_t *threads;      /* owned; encoders */
     int started;
     pthread_t reader_thread;
     bool reads;
@@ -33,14 +35,28 @@ static void *read_inputs(void *context) {
     return NULL;
 }
 
+/* number: of the thread that calls it. */
+static void encode(const corpus *c, job *j, int number) {
+    job_encode(j, c->encoders[number], c->counters ? c->counters[number] : NULL, c->s);
+}
+
 static void *encode_jobs(void *context) {
     corpus *c = context;
-    encoder *e = c->encoders[atomic_fetch_add(&c->next, 1)];
+    int number = atomic_fetch_add(&c->next, 1);
     for (job *j; (j = queue_take(&c->q));) {
-        if (j->kind != JOB_END) job_encode(j, e, c->s);
+        if (j->kind != JOB_END) encode(c, j, number);
         queue_done(&c->q, j);
     }
     return NULL;
+}
+
+static trine_status make_counters(corpus *c) {
+    size_t count = (size_t)c->s->threads + 1;
+    if (!c->words) return TRINE_OK;
+    c->counters = calloc(count, sizeof *c->counters);
+    CHECK(c->counters, TRINE_ENOMEM, "no memory for threads");
+    for (size_t i = 0; i < count; i++) TRY(word_counter_create(&c->counters[i], c->words));
+    return TRINE_OK;
 }
 
 static trine_status start(corpus *c, const tokenizer *t) {
@@ -51,6 +67,7 @@ static trine_status start(corpus *c, const tokenizer *t) {
     CHECK(c->encoders && c->threads && c->r.end, TRINE_ENOMEM, "no memory for threads");
     for (size_t i = 0; t && i < count + 2; i++) TRY(encoder_create(&c->encoders[i], t));
     c->r.e = c->encoders[count + 1];
+    TRY(make_counters(c));
     for (size_t i = 0; i < count; i++, c->started++)
         CHECK(!pthread_create(&c->threads[i], NULL, encode_jobs, c), TRINE_ENOMEM,
               "cannot start thread %zu of %zu; use fewer --threads", i + 1, count);
@@ -66,6 +83,9 @@ static void finish(corpus *c) {
     if (!c->reads) job_destroy(c->r.end);
     queue_free(&c->q);
     for (int i = 0; c->encoders && i < c->s->threads + 2; i++) encoder_destroy(&c->encoders[i]);
+    for (int i = 0; c->counters && i < c->s->threads + 1; i++)
+        word_counter_destroy(&c->counters[i]);
+    free(c->counters);
     free(c->encoders);
     free(c->threads);
 }
@@ -98,12 +118,18 @@ static trine_status failure_of(const job *j) {
     return j->status;
 }
 
+/* The words of a part that is joined with the one before it will be counted again. */
+static trine_status take_back(corpus *c, const job *b) {
+    int mine = c->s->threads;
+    return c->counters ? job_take_back(b, c->encoders[mine], c->counters[mine]) : TRINE_OK;
+}
+
 /* The part after j, or the reader's error. */
 static trine_status join_next(corpus *c, job *j) {
     job *b;
     TRY(next_job(c, &b));
-    if (b->kind != JOB_END) return job_join(j, b);
-    trine_status status = failure_of(b);
+    trine_status status = b->kind == JOB_END ? failure_of(b) : take_back(c, b);
+    if (status == TRINE_OK && b->kind != JOB_END) return job_join(j, b);
     job_destroy(b);
     return status;
 }
@@ -112,7 +138,7 @@ static trine_status join_next(corpus *c, job *j) {
 static trine_status join_parts(corpus *c, job *j) {
     for (size_t more = 1; j->status == TRINE_OK && !j->holds; more *= 2) {
         for (size_t i = 0; i < more && !j->last; i++) TRY(join_next(c, j));
-        job_encode(j, c->encoders[c->s->threads], c->s);
+        encode(c, j, c->s->threads);
     }
     return TRINE_OK;
 }
@@ -133,7 +159,7 @@ static void add_counts(corpus_counts *to, const corpus_counts *from) {
 
 static trine_status give(corpus *c, const job *j) {
     size_t at = 0;
-    for (size_t i = 0; i < j->end_count; at = j->ends[i++])
+    for (size_t i = 0; !c->words && i < j->end_count; at = j->ends[i++])
         TRY(c->sink.add(c->sink.context, j->ids.ids + at, j->ends[i] - at, true));
     if (at < j->ids.count)
         TRY(c->sink.add(c->sink.context, j->ids.ids + at, j->ids.count - at, false));
@@ -162,16 +188,35 @@ static trine_status run(corpus *c) {
     return TRINE_OK;
 }
 
+/* Whatever the threads hold back is counted; all of them have ended, or wait for jobs. */
+static trine_status flush_counters(corpus *c) {
+    for (int i = 0; c->counters && i < c->s->threads + 1; i++)
+        TRY(word_counter_flush(c->counters[i]));
+    return TRINE_OK;
+}
+
+static trine_status work_through(corpus *c, const tokenizer *t, const inputs *in) {
+    ASSERT(c->s->threads >= 1 && c->s->part >= 1);
+    *c->counts = (corpus_counts){0};
+    queue_init(&c->q, c->s->budget);
+    c->r = (reader){.q = &c->q, .in = in, .s = c->s, .taken = &c->taken};
+    trine_status status = start(c, t);
+    if (status == TRINE_OK) status = run(c);
+    if (status == TRINE_OK) status = flush_counters(c);
+    if (status == TRINE_OK) c->counts->taken = atomic_load(&c->taken);
+    finish(c);
+    return status;
+}
+
 trine_status corpus_encode(const tokenizer *t, const inputs *in, const corpus_settings *s,
                            corpus_sink sink, corpus_watch watch, corpus_counts *counts) {
     corpus c = {.s = s, .sink = sink, .watch = watch, .counts = counts};
-    ASSERT(s->threads >= 1 && s->part >= 1);
-    *counts = (corpus_counts){0};
-    queue_init(&c.q, s->budget);
-    c.r = (reader){.q = &c.q, .in = in, .s = s, .taken = &c.taken};
-    trine_status status = start(&c, t);
-    if (status == TRINE_OK) status = run(&c);
-    if (status == TRINE_OK) counts->taken = atomic_load(&c.taken);
-    finish(&c);
-    return status;
+    return work_through(&c, t, in);
+}
+
+trine_status corpus_count(const tokenizer *t, const inputs *in, const corpus_settings *s,
+                          word_counts *words, corpus_watch watch, corpus_counts *counts) {
+    corpus c = {.s = s, .words = words, .watch = watch, .counts = counts};
+    ASSERT(t && !s->chat);
+    return work_through(&c, t, in);
 }

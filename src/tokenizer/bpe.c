@@ -417,10 +417,7 @@ static trine_status merge_long(const bpe *b, bpe_scratch *s, size_t *n) {
 trine_status bpe_word(const bpe *b, bpe_scratch *s, const char *word, size_t bytes,
                       token_list *out) {
     size_t n;
-    CHECK(bytes <= ENCODE_WORD, TRINE_EDATA,
-          "a word of %zu bytes, \"%.32s...\"; the limit is %zu: the text has no place at which the "
-          "tokenizer cuts it",
-          bytes, word, ENCODE_WORD);
+    CHECK(bytes <= ENCODE_WORD, TRINE_EDATA, BPE_LONG_WORD, bytes, word, ENCODE_WORD);
     TRY(take_symbols(b, s, word, bytes, &n));
     if (n <= BPE_SHORT)
         n = merge_short(b, s->ids, n);

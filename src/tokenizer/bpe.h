@@ -60,6 +60,10 @@ static inline bool bpe_beside(const bpe *b, char left, char right) {
     return b->beside[pair >> 6] >> (pair & 63) & 1;
 }
 
+/* What is wrong with a word of more than ENCODE_WORD bytes: their number, its text, the limit. */
+#define BPE_LONG_WORD                                                                                                \
+    "a word of %zu bytes, \"%.32s...\"; the limit is %zu: the text has no place at which the tokenizer cuts it"
+
 /* Appends the ids of a word of valid UTF-8. Errors: TRINE_EDATA for more than ENCODE_WORD bytes; TRINE_ENOMEM. Cost:
  * n^2 steps of a few instructions up to BPE_SHORT symbols, then n log n. */
 trine_status bpe_word(const bpe *b, bpe_scratch *s, const char *word, size_t bytes, token_list *out);

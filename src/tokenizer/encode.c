@@ -33,9 +33,10 @@ struct encoder {
     newer_chars newer;
     /* Of the call that runs. */
     token_list *out;
-    const char *cut; /* in the text that is being split; NULL: none */
-    bool broken;     /* the cut does not hold */
-    bool plain;      /* special tokens are text */
+    word_list *words; /* takes the words, and nothing goes to `out`; NULL: ids are asked for */
+    const char *cut;  /* in the text that is being split; NULL: none */
+    bool broken;      /* the cut does not hold */
+    bool plain;       /* special tokens are text */
 };
 
 /* ---- Words ---- */
@@ -130,14 +131,28 @@ static trine_status merge_pieces(encoder *e, const char *word, const char *end, 
     return e->broken ? TRINE_OK : merge(e, piece, (size_t)(at - piece));
 }
 
+static trine_status list_word(word_list *list, const char *text, size_t bytes) {
+    CHECK(bytes <= ENCODE_WORD, TRINE_EDATA, BPE_LONG_WORD, bytes, text, ENCODE_WORD);
+    if (list->count == list->capacity) {
+        size_t capacity = 2 * list->capacity + 1024;
+        word_span *words = realloc(list->words, capacity * sizeof *words);
+        CHECK(words, TRINE_ENOMEM, "no memory for a list of words");
+        list->words = words;
+        list->capacity = capacity;
+    }
+    list->words[list->count++] = (word_span){text, bytes};
+    return TRINE_OK;
+}
+
 /* Without bytes as symbols and without a pre-tokenizer a word is a whole text. */
 static trine_status add_word(void *context, const char *begin, const char *end) {
     encoder *e = context;
     const bpe *m = &e->t->model;
     size_t bytes = (size_t)(end - begin);
     const char *cut = e->cut && begin < e->cut && e->cut < end ? e->cut : NULL;
+    if (e->words && !cut) return list_word(e->words, begin, bytes);
     if (bytes <= CACHE_BYTES && !cut) return merge_cached(e, begin, bytes);
-    if (cut && (!m->cuttable || m->ignore_merges)) {
+    if (cut && (!m->cuttable || m->ignore_merges || e->words)) {
         e->broken = true;
         return TRINE_OK;
     }
@@ -211,7 +226,7 @@ static trine_status add_token(encoder *e, const section *s, const added_token *t
     bool cut = s->cut != NO_CUT;
     if (e->broken || (cut && s->cut < begin)) return TRINE_OK;
     if (cut && (s->cut == begin ? token->single_word : s->cut <= end)) e->broken = true;
-    if (e->broken || (cut && s->cut == begin)) return TRINE_OK;
+    if (e->broken || e->words || (cut && s->cut == begin)) return TRINE_OK;
     return token_list_add(e->out, &token->id, 1);
 }
 
@@ -281,8 +296,9 @@ trine_status encoder_text(encoder *e, const char *text, size_t bytes, unsigned f
     return flags & ENCODE_TEMPLATE ? tokenizer_after(e->t, out) : TRINE_OK;
 }
 
-trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
-    size_t before = out->count;
+/* words: NULL: ids are asked for, in `out`. */
+static trine_status encode_cut(encoder *e, const encode_part *part, token_list *out,
+                               word_list *words, bool *holds) {
     uint64_t replaced = e->replaced;
     newer_chars newer = e->newer;
     bool last = part->cut == part->bytes;
@@ -291,12 +307,28 @@ trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, 
                       ((unsigned char)part->text[part->cut] & 0xC0) != 0x80);
     if (!*holds) return TRINE_OK;
     section s = {part->text, part->bytes, last ? NO_CUT : part->cut, {.continues = !part->first}};
-    TRY(encode(e, s, 0, out));
+    e->words = words;
+    trine_status status = encode(e, s, 0, out);
+    e->words = NULL;
+    TRY(status);
     *holds = !e->broken;
     if (*holds) return TRINE_OK;
-    out->count = before;
     e->replaced = replaced;
     e->newer = newer;
+    return TRINE_OK;
+}
+
+trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds) {
+    size_t before = out->count;
+    TRY(encode_cut(e, part, out, NULL, holds));
+    if (!*holds) out->count = before;
+    return TRINE_OK;
+}
+
+trine_status encoder_words(encoder *e, const encode_part *part, word_list *out, bool *holds) {
+    out->count = 0;
+    TRY(encode_cut(e, part, NULL, out, holds));
+    if (!*holds) out->count = 0;
     return TRINE_OK;
 }
 

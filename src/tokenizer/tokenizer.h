@@ -108,6 +108,23 @@ typedef struct {
  * encoder_text. Not collective. */
 trine_status encoder_part(encoder *e, const encode_part *part, token_list *out, bool *holds);
 
+/* A word that the pre-tokenizers cut out of a text: valid UTF-8, not empty, without a terminator. */
+typedef struct {
+    const char *text;
+    size_t bytes;
+} word_span;
+
+/* A list that grows; owned by the caller (free(list.words)). {0} is empty. */
+typedef struct {
+    word_span *words;
+    size_t count, capacity;
+} word_list;
+
+/* The same as encoder_part for the words of the part in place of their ids: *out is what lies between added tokens,
+ * cut into words; empty if the cut does not hold. A cut holds only between words. The texts are valid until the
+ * encoder's next call. Errors: as encoder_text. Not collective. */
+trine_status encoder_words(encoder *e, const encode_part *part, word_list *out, bool *holds);
+
 /* A place at or before `limit` where a cut is likely to hold: after a line break, or else before a space; 0: none
  * found. Pure. */
 size_t encode_likely_cut(const char *text, size_t limit);

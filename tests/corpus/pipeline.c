@@ -193,6 +193,72 @@ static void parts_and_threads_change_nothing(void **state) {
     }
 }
 
+/* ---- Words ---- */
+
+/* The words of all shards in one list, sorted. */
+typedef struct {
+    word_row *rows; /* owned; their texts are not */
+    size_t count;
+} word_sums;
+
+static int by_text(const void *a, const void *b) {
+    const word_row *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->bytes < y->bytes ? x->bytes : y->bytes);
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static word_sums sums_of(const word_counts *c) {
+    word_sums all = {malloc((word_counts_different(c) + 1) * sizeof *all.rows), 0};
+    assert_non_null(all.rows);
+    for (size_t s = 0; s < WORD_SHARDS; s++)
+        for (size_t i = 0; i < c->shards[s].table.count; i++)
+            if (c->shards[s].table.rows[i].count)
+                all.rows[all.count++] = c->shards[s].table.rows[i];
+    qsort(all.rows, all.count, sizeof *all.rows, by_text);
+    return all;
+}
+
+static void assert_same_words(const word_counts *got, const word_counts *want) {
+    word_sums a = sums_of(got), b = sums_of(want);
+    assert_int_equal(a.count, b.count);
+    for (size_t i = 0; i < a.count; i++) {
+        assert_int_equal(by_text(&a.rows[i], &b.rows[i]), 0);
+        assert_int_equal(a.rows[i].count, b.rows[i].count);
+    }
+    free(a.rows);
+    free(b.rows);
+}
+
+static uint64_t count_words(size_t part, int threads, word_counts **words) {
+    corpus_settings s = settings_of(part, threads, draw(100000));
+    corpus_counts counts;
+    inputs in;
+    s.after_count = 0;
+    OK(word_counts_create(words));
+    OK(inputs_list(&in, (const char *const[]){folder}, 1, false));
+    OK(corpus_count(tiny, &in, &s, *words, (corpus_watch){0}, &counts));
+    inputs_free(&in);
+    return counts.tokens;
+}
+
+/* A part of a MiB holds each of the documents. */
+static void parts_and_threads_have_the_same_words(void **state) {
+    (void)state;
+    static result ids;
+    word_counts *want, *got;
+    ids = (result){0};
+    write_corpus(&ids);
+    uint64_t words = count_words(CORPUS_PART, 1, &want);
+    assert_true(words > 1000 && word_counts_different(want) > 100);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(count_words(20 + draw(i ? 3000 : 30), 1 + i % 4, &got), words);
+        assert_same_words(got, want);
+        word_counts_destroy(&got);
+    }
+    word_counts_destroy(&want);
+    free(ids.ids.ids);
+}
+
 static void the_first_fault_is_named(void **state) {
     (void)state;
     char path[128];
@@ -271,6 +337,7 @@ static void validation_is_evenly_spread(void **state) {
 
 static const struct CMUnitTest pipeline_tests[] = {
     cmocka_unit_test(parts_and_threads_change_nothing),
+    cmocka_unit_test(parts_and_threads_have_the_same_words),
     cmocka_unit_test(the_first_fault_is_named),
     cmocka_unit_test(a_line_above_the_limit_is_refused),
     cmocka_unit_test(bad_lines_can_be_left_out),
