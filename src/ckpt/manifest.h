@@ -15,6 +15,8 @@
 #define MANIFEST_BYTES   ((uint64_t)256 << 20) /* at most: that of 50 TB, with some 20 bytes for every 4 MiB */
 #define CKPT_MODEL_FILE     "model.safetensors"     /* weights, as the run computes with them */
 #define CKPT_OPTIMIZER_FILE "optimizer.safetensors" /* masters of 16-bit weights, moments */
+#define CKPT_OPTIONS_FILE "options.txt" /* the run's options, for people; not listed in the manifest */
+#define CKPT_KEEP_FILE "keep.txt" /* in a checkpoint that no cleaning removes, whoever has put it there */
 #define CKPT_BLOCK ((uint64_t)4 << 20) /* bytes of a file block, which has its own hash */
 
 /* State of a run, the same on every rank. */
@@ -25,6 +27,7 @@ typedef struct {
     int good, left;         /* loss scaler: consecutive steps without overflow; hysteresis left */
     int64_t finite_step;    /* last step with a finite norm, and that norm; 0: none yet */
     double finite_norm;
+    int64_t decay_step, decay_update; /* after which a decay of the learning rate has begun by time; 0: none */
 } ckpt_state;
 
 /* Fingerprint of the run's last token files (data/tokens.h). files = 0: unknown, as in checkpoints of

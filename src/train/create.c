@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "comm/api/threads.h"
+#include "config/config.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
 #include "train/joules.h"
@@ -43,14 +44,22 @@ static trine_status open_file(trine_trainer *t, trainer_data *d, const char *pat
                        c->data.seed, order);
 }
 
+/* The file may be one that nobody has named (trine_run.val_beside). */
+static trine_status open_validation(trine_trainer *t) {
+    char why[2048];
+    trine_status status = open_file(t, &t->val, t->config.data.val_data_path, SAMPLER_SEQUENTIAL);
+    if (status != TRINE_EDATA && status != TRINE_EINVAL) return status;
+    snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(status, "%s; --val-data-path " CONFIG_NO_FILE " trains without validation", why);
+}
+
 /* Opens the files first: the model's size depends on their vocabulary. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
     TRY(open_file(t, &t->train, c->data.data_path,
                   c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
-    if (c->data.val_data_path)
-        TRY(open_file(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
+    if (c->data.val_data_path) TRY(open_validation(t));
     return boundaries_resolve(t);
 }
 
@@ -152,6 +161,7 @@ static trine_status find_peak(trine_trainer *t) {
 /* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
     TRY(trainer_own_strings(t));
+    t->asked = t->config;
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
@@ -231,6 +241,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     blend_close(&t->train.samples);
     blend_close(&t->val.samples);
     run_tokenizer_free(&t->tokenizer);
+    free(t->run_options);
     for (int i = 0; i < TRAINER_STRINGS; i++) free(t->strings[i]);
     free(t);
     *trainer = NULL;
