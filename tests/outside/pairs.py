@@ -7,7 +7,7 @@ import random
 import sys
 import tempfile
 
-sys.path[:0] = ["tests", "tests/tokenizer"]
+sys.path[:0] = ["tests", "tests/golden", "tests/tokenizer"]
 
 import torch
 from lib import call, check, done, keep_largest, result
