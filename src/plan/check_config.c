@@ -100,8 +100,8 @@ static void check_attention(const trine_model *m, fault_list *f) {
            "--rope-scaling-factor %g: must be a positive number", s->factor);
     EXPECT(s->kind != TRINE_ROPE_LLAMA3 || (s->original_length >= 1 && s->low_freq_factor > 0 &&
                                             s->high_freq_factor > s->low_freq_factor),
-           "rope scaling llama3: original length %d, frequency factors %g and %g: must be at least "
-           "1, and positive and ascending",
+           "--rope-scaling llama3: --rope-original-length %d must be at least 1, and "
+           "--rope-low-freq-factor %g and --rope-high-freq-factor %g positive and ascending",
            s->original_length, s->low_freq_factor, s->high_freq_factor);
 }
 
