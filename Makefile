@@ -448,6 +448,7 @@ datadir      = $(datarootdir)
 mandir       = $(datarootdir)/man
 pkgconfigdir = $(libdir)/pkgconfig
 man1dir      = $(mandir)/man1
+bashdir      = $(datarootdir)/bash-completion/completions
 
 PUBLIC   := $(wildcard include/*.h)
 PROGRAMS := trine-train $(notdir $(TOOLS))
@@ -456,6 +457,7 @@ AS_INSTALLED := $(BUILD)/install
 INSTALLED := $(PUBLIC:include/%=$(includedir)/%) $(libdir)/libtrine.a $(libdir)/$(notdir $(SHARED)) \
              $(libdir)/libtrine.so.$(MAJOR) $(libdir)/libtrine.so $(libdir)/libtrine_cuda.so \
              $(pkgconfigdir)/trine.pc $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1) \
+             $(PROGRAMS:%=$(bashdir)/%) \
              $(HARDWARE:%=$(datadir)/trine/%)
 
 $(AS_INSTALLED)/libdir: FORCE
@@ -472,10 +474,13 @@ $(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) 
 $(AS_INSTALLED)/%.1: $(AS_INSTALLED)/%
 	$< --help=man >$@
 
+$(AS_INSTALLED)/%.bash: $(AS_INSTALLED)/%
+	$< --help=bash >$@
+
 # Programs that were built with MARCH= for another processor cannot print their options here.
 man: $(PROGRAMS:%=$(AS_INSTALLED)/%)
 	@if $< --help >/dev/null; then \
-	    $(MAKE) --no-print-directory $(PROGRAMS:%=$(AS_INSTALLED)/%.1); \
+	    $(MAKE) --no-print-directory $(PROGRAMS:%=$(AS_INSTALLED)/%.1) $(PROGRAMS:%=$(AS_INSTALLED)/%.bash); \
 	else echo "no manual pages: the programs do not run on this machine (MARCH)"; fi
 
 # Directories are written in terms of earlier ones, so that overriding one pkg-config variable moves them all.
@@ -487,7 +492,7 @@ $(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
 	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' -e 's|@RPATH@|$(subst $(libdir),$${libdir},$(RPATH))|' $< >$@
 
 install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/%) man cuda
-	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir) \
+	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir) $(bashdir) \
 	    $(datadir)/trine/hardware)
 	install -m 644 $(HARDWARE) $(DESTDIR)$(datadir)/trine/hardware/
 	install -m 644 $(PUBLIC) $(DESTDIR)$(includedir)/
@@ -499,6 +504,10 @@ install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/
 	install -m 755 $(PROGRAMS:%=$(AS_INSTALLED)/%) $(DESTDIR)$(bindir)/
 	for page in $(PROGRAMS:%=$(AS_INSTALLED)/%.1); do \
 	    if [ -e $$page ]; then install -m 644 $$page $(DESTDIR)$(man1dir)/; fi; \
+	done
+	for program in $(PROGRAMS); do \
+	    script=$(AS_INSTALLED)/$$program.bash; \
+	    if [ -e $$script ]; then install -m 644 $$script $(DESTDIR)$(bashdir)/$$program; fi; \
 	done
 
 uninstall:

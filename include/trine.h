@@ -177,7 +177,22 @@ typedef struct {
     int loss_scale_window, hysteresis;
 } trine_precision;
 
-typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT } trine_lr_decay;
+/* WSD: warm-up, stable, decay (Hu et al., "MiniCPM", 2024): lr until lr_wsd_decay_iters before the end of the
+ * decay. */
+typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT, TRINE_DECAY_WSD } trine_lr_decay;
+
+/* How WSD falls, with r from 0 to 1 the share of its decay that is done, to min_lr + f(r) (lr - min_lr). */
+#define TRINE_WSD_LIST(X)                                                                          \
+    X(TRINE_WSD_EXPONENTIAL, "exponential") /* 2 * 0.5^r - 1 */                                    \
+    X(TRINE_WSD_LINEAR, "linear")           /* 1 - r */                                            \
+    X(TRINE_WSD_COSINE, "cosine")           /* (cos(pi r) + 1) / 2 */                              \
+    X(TRINE_WSD_MINUS_SQRT, "minus_sqrt")   /* 1 - sqrt(r) */
+
+typedef enum {
+#define TRINE_WSD_ENUM(name, text) name,
+    TRINE_WSD_LIST(TRINE_WSD_ENUM)
+#undef TRINE_WSD_ENUM
+} trine_wsd_decay;
 
 /* AdamW (Loshchilov and Hutter, 2019), linear warm-up, then decay from lr to min_lr over
  * lr_decay_iters (0: train_iters) as Megatron-LM does. */
@@ -185,6 +200,9 @@ typedef struct {
     double lr, min_lr;
     int lr_warmup_iters, lr_decay_iters;
     trine_lr_decay lr_decay_style;
+    int lr_wsd_decay_iters; /* WSD: steps of the decay, which ends at lr_decay_iters; trine_trainer_checkpoint lets it
+                               begin earlier, to end with max_minutes */
+    trine_wsd_decay lr_wsd_decay_style;
     double weight_decay, adam_beta1, adam_beta2, adam_eps;
     double clip_grad; /* global norm; 0: no clipping */
     bool decay_all;   /* decay biases, norms and positions too */
@@ -275,12 +293,15 @@ typedef struct {
     const char *save;  /* folder for checkpoints; NULL: none are saved */
     int save_interval; /* steps; 0: only at the end or on a request to stop */
     int keep;          /* number of newest checkpoints to keep; 0: all */
+    const char *save_at_tokens; /* counts of tokens, ascending, "1M,10M,1500K": also after the step that reaches one
+                                   of them; `keep` neither removes nor counts these checkpoints. NULL: none */
     const char *load;  /* a checkpoint, a folder of them, a Hugging Face folder; "auto": the newest
                           committed one of `save`, if any; NULL: none, start at step 0 */
     bool load_weights_only; /* fine-tuning: start at step 0 with a new optimizer */
     const char *pretrained; /* where `load` is "auto" and `save` has no checkpoint yet: what to load the weights of,
                                so that a fine-tuning's first start and restarts are one command; NULL: none */
-    double max_minutes;     /* save and stop after this many minutes; 0: never */
+    double max_minutes;     /* save and stop after this many minutes; 0: never. With TRINE_DECAY_WSD the decay begins
+                               in time to end before */
 } trine_checkpoint;
 
 /* A layout that trine_plan has chosen. */
@@ -316,12 +337,15 @@ typedef struct {
     trine_planned planned;           /* set by trine_plan */
     trine_checkpoint checkpoint;
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
+    bool val_beside; /* set by trine_parse: config.data.val_data_path was not given, but found beside data_path */
 } trine_run;
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
- * from argv; they point into argv's strings, config also into *run. One message reports all mistakes. Sets
- * NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is set, and ignores SIGXFSZ from here on, unless the
- * program handles it, so that a write beyond the limit of a file's size is TRINE_EIO.
+ * from argv; they point into argv's strings, config also into *run, and into what is kept of an @FILE. Without
+ * --val-data-path it is the file that trine-tokens wrote beside data_path, PREFIX_val.bin beside PREFIX_train.bin, if
+ * that is there. One message reports all mistakes. Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is
+ * set, and ignores SIGXFSZ from here on, unless the program handles it, so that a write beyond the limit of a file's
+ * size is TRINE_EIO.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Checks that all ranks were given the same options for what a training loop does collectively
@@ -415,7 +439,8 @@ trine_status trine_trace_catch(void);
 /* The configuration with all defaults filled in, and the mesh; owned by the trainer. */
 const trine_config *trine_trainer_config(const trine_trainer *trainer);
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer);
-/* Tells the trainer what trine_plan has chosen, for its banner and log. Not collective. */
+/* Tells the trainer what trine_plan has chosen, for its banner and log, and the other options of the run, for
+ * options.txt in checkpoints. Errors: TRINE_ENOMEM. Not collective. */
 trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run);
 /* Prints layout, stages, batch arithmetic, threads and memory plan. Only world rank 0 writes; on
  * other ranks the call does nothing. Errors: TRINE_ENOMEM. Not collective. */

@@ -48,8 +48,9 @@ trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *
 /* After a step: saves if it is due according to c, and sets *stop if the run is to end: on a signal to any rank
  * (trine_stop_catch), or after c->max_minutes. At a stop and at the last step the state is saved (with
  * c->save). A save before the last one that fails with TRINE_EIO, TRINE_EDATA or TRINE_ENOMEM is not an error: it is
- * reported on standard error and on `out`, and the next interval tries again. Errors: those of trine_trainer_save.
- * Collective over: world. */
+ * reported on standard error and on `out`, and the next interval tries again. With TRINE_DECAY_WSD and c->max_minutes
+ * it begins the decay when the time left is what the decay needs: train_iters of trine_trainer_config is then the
+ * step at which it ends, and is smaller than before. Errors: those of trine_trainer_save. Collective over: world. */
 trine_status trine_trainer_checkpoint(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                       bool *stop);
 

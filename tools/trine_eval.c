@@ -1,8 +1,9 @@
-/* trine-eval: perplexity of texts, and choices among endings, under a checkpoint or a Hugging Face folder.
+/* trine-eval: perplexity of texts, choices among endings, and minimal pairs, under a checkpoint or a Hugging Face folder.
  *
  *     trine-eval run --text book.txt more.txt
  *     mpirun -np 4 trine-eval smollm2 --data "corpus/val_*.bin" --tp 2 --dp 2
  *     trine-eval smollm2 --choices hellaswag_val.jsonl --json
+ *     trine-eval run --pairs adjunct_island.jsonl
  *
  * World rank 0 reads and encodes texts and questions, and tells the others the ids; token files are read by every
  * rank. The results are on standard output; everything else goes to standard error. */
@@ -31,7 +32,7 @@
 #include "generate/eval_inputs.h"
 
 typedef struct {
-    const char *path, *data, *choices, *tokenizer;
+    const char *path, *data, *choices, *pairs, *scores, *tokenizer;
     option_list text;
     const char **texts; /* [text_count]; owned */
     size_t text_count;
@@ -56,6 +57,11 @@ static const option rows[] = {
     {JOINT, OPTION_STRING("choices", settings, choices, "FILE", NULL,
                           "accuracy on questions with several endings, a JSON object a line: "
                           "HellaSwag's form")},
+    {JOINT, OPTION_STRING("pairs", settings, pairs, "FILE", NULL,
+                          "accuracy on minimal pairs, a JSON object a line: BLiMP's form; the "
+                          "likelier sentence of two, by its sum of log-probabilities")},
+    {OPTION_STRING("scores", settings, scores, "FILE", NULL,
+                   "--pairs: write the two sums of each pair as JSON lines, replacing the file")},
     {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "tokenizer.json or its folder; default: that of the model's folder; a "
                    "vocabulary of 256 without one is bytes")},
@@ -68,7 +74,7 @@ static const option rows[] = {
     {JOINT, OPTION_U64("max-tokens", settings, max_tokens, "N", 0,
                        "evaluate only the first N tokens of texts and token files; 0: all")},
     {JOINT, OPTION_INT("limit", settings, limit, "N", 0, INT_MAX, 0,
-                       "evaluate only the first N questions; 0: all")},
+                       "evaluate only the first N questions or pairs; 0: all")},
     {OPTION_FLAG("json", settings, json, "print the results as a JSON object")},
     {OPTION_HEADING("Execution")},
     {OPTION_INT("dp", settings, config.layout.dp, "N", 0, INT_MAX, 0,
@@ -84,11 +90,11 @@ static const option rows[] = {
 static options make_table(const settings *s) {
     return (options){
         .program = "trine-eval",
-        .usage = "PATH --text FILE... | --data FILE | --choices FILE [options]",
+        .usage = "PATH --text FILE... | --data FILE | --choices FILE | --pairs FILE [options]",
         .about = "Evaluate the model at PATH: a checkpoint, a folder of checkpoints (the newest "
                  "complete one), or a Hugging Face folder. Runs alone, or under mpirun with dp x "
                  "tp x pp ranks.",
-        .summary = "perplexity of texts, and accuracy of choices, under a model",
+        .summary = "perplexity of texts, and accuracy of choices and pairs, under a model",
         .rows = rows,
         .count = ROWS,
         .at = {(void *)(uintptr_t)s},
@@ -107,17 +113,20 @@ static trine_status list_texts(settings *s, const char **more, size_t count) {
 /* Checks of combinations of options. */
 static trine_status check_settings(settings *s, const options *o, const char **arguments,
                                    int count) {
-    int tasks = (s->text.count > 0) + !!s->data + !!s->choices;
+    int tasks = (s->text.count > 0) + !!s->data + !!s->choices + !!s->pairs;
+    bool lines = s->choices || s->pairs;
     CHECK(count > 0, TRINE_EINVAL,
           "expected a PATH, a checkpoint or a Hugging Face folder (see --help)");
-    CHECK(tasks == 1, TRINE_EINVAL, "expected one of --text, --data and --choices, got %d", tasks);
+    CHECK(tasks == 1, TRINE_EINVAL, "expected one of --text, --data, --choices and --pairs, got %d",
+          tasks);
     CHECK(count == 1 || s->text.count, TRINE_EINVAL,
           "expected one PATH, got %d; only --text takes several files", count);
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     const option_rule rules[] = {
-        {"stride", s->stride && s->choices, "--stride requires --text or --data"},
-        {"max-tokens", s->max_tokens && s->choices, "--max-tokens requires --text or --data"},
-        {"limit", s->limit && !s->choices, "--limit requires --choices"},
+        {"stride", s->stride && lines, "--stride requires --text or --data"},
+        {"max-tokens", s->max_tokens && lines, "--max-tokens requires --text or --data"},
+        {"limit", s->limit && !lines, "--limit requires --choices or --pairs"},
+        {"scores", !s->pairs, "--scores requires --pairs"},
     };
     TRY(options_check_rules(o, rules, sizeof rules / sizeof *rules));
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
@@ -192,9 +201,9 @@ static trine_status read_files(eval_inputs *m, const settings *s, const trine_ge
     const codec_place from = {s->tokenizer, trine_generator_path(g), s->path,
                               trine_generator_model(g)->vocab_size};
     TRY(eval_inputs_open(m, &from));
-    if (s->choices)
-        return eval_inputs_questions(m, s->choices, (size_t)s->limit,
-                                     (uint64_t)trine_generator_seq_length(g));
+    uint64_t length = (uint64_t)trine_generator_seq_length(g);
+    if (s->choices) return eval_inputs_questions(m, s->choices, (size_t)s->limit, length);
+    if (s->pairs) return eval_inputs_pairs(m, s->pairs, (size_t)s->limit, length);
     return eval_inputs_texts(m, s->texts, s->text_count, s->max_tokens);
 }
 
@@ -213,7 +222,7 @@ static trine_status load(eval_inputs *m, tokens **data, const settings *s, trine
 
 /* The job: windows over texts, documents of marked windows (data/windows.h), or the parts themselves. */
 typedef struct {
-    const eval_inputs *m;
+    eval_inputs *m;
     const tokens *data;       /* NULL: the ids of `m` */
     uint32_t marked;          /* tokens_window(data) */
     evaluate_window *windows; /* owned; NULL: parts */
@@ -434,12 +443,36 @@ static trine_status print_choices(const settings *s, const eval_inputs *m, const
     return print_json(o, complete);
 }
 
+static bool add_accuracy(cJSON *o, const pairs_kind *k) {
+    return json_add_number(o, "pairs", (double)k->pairs) &&
+           json_add_number(o, "acc", (double)k->right / (double)k->pairs) &&
+           json_add_number(o, "ties", (double)k->ties);
+}
+
+static trine_status print_pairs(const settings *s, eval_inputs *m, const double *nats) {
+    pairs_list *p = &m->pairs;
+    pairs_judge(p, nats);
+    if (s->scores) TRY(pairs_write(p, nats, s->scores));
+    if (!s->json) return pairs_print(p, stdout), TRINE_OK;
+    pairs_kind all = pairs_total(p);
+    cJSON *o = cJSON_CreateObject(), *uids;
+    bool complete = json_add_text(o, "task", "pairs") && add_accuracy(o, &all) &&
+                    json_add_number(o, "acc_stderr", choices_error(all.right, all.pairs)) &&
+                    (uids = cJSON_AddObjectToObject(o, "uids"));
+    for (int i = 0; complete && i < p->kind_count; i++) {
+        cJSON *one = cJSON_AddObjectToObject(uids, p->kinds[i].name);
+        complete = one && add_accuracy(one, &p->kinds[i]);
+    }
+    return print_json(o, complete);
+}
+
 /* All of it, or a signal ends the program before. */
 static trine_status print_result(const settings *s, const work *w, evaluate_cut cut,
                                  const double *nats) {
     ending_hold();
-    trine_status status =
-        s->choices ? print_choices(s, w->m, nats) : print_text(s, w, cut, add_up(w, nats));
+    trine_status status = s->choices ? print_choices(s, w->m, nats)
+                          : s->pairs ? print_pairs(s, w->m, nats)
+                                     : print_text(s, w, cut, add_up(w, nats));
     if (status == TRINE_OK) status = output_flushed(stdout);
     ending_done();
     ending_release();
@@ -456,8 +489,9 @@ static trine_status check_stride(const settings *s, evaluate_cut cut) {
 }
 
 /* Collective over: world. */
-static trine_status evaluate_inputs(const settings *s, trine_generator *g, const eval_inputs *m,
+static trine_status evaluate_inputs(const settings *s, trine_generator *g, eval_inputs *m,
                                     const tokens *data) {
+    bool grouped = s->choices || s->pairs;
     bool first = trine_world_rank(g->world) == 0;
     int length = trine_generator_seq_length(g);
     evaluate_cut cut = {length, s->stride ? s->stride : length};
@@ -466,14 +500,14 @@ static trine_status evaluate_inputs(const settings *s, trine_generator *g, const
               .marked = data ? tokens_window(data) : 0,
               .vocab = (uint32_t)trine_generator_model(g)->vocab_size};
     double *nats = NULL;
-    w.what = s->choices ? "endings" : w.marked ? "documents" : "windows";
+    w.what = s->choices ? "endings" : s->pairs ? "sentences" : w.marked ? "documents" : "windows";
     trine_status status = check_stride(s, cut);
-    w.count = s->choices ? m->part_count : 0;
-    if (status == TRINE_OK && !s->choices)
+    w.count = grouped ? m->part_count : 0;
+    if (status == TRINE_OK && !grouped)
         status = w.marked ? list_documents(&w) : make_windows(&w, cut);
     status = trine_world_agree(g->world, status_user(status));
     if (status == TRINE_OK) {
-        evaluate(g, &w, s->choices, &nats);
+        evaluate(g, &w, grouped, &nats);
         if (first) status = print_result(s, &w, cut, nats);
         status = trine_world_agree(g->world, status_user(status));
     }

@@ -46,8 +46,9 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("What is planned")},
-    {OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
-                   "the machine: a100-selene, a100-vtrain, h100, or the path of a file")},
+    {OPTION_STRING(
+        "hardware", settings, hardware, "NAME", NULL,
+        "the machine: a100-selene, a100-vtrain, h100, zen5-cores, or the path of a file")},
     {OPTION_INT("ranks", settings, ranks, "N", 0, SEARCH_RANKS, 0,
                 "find the fastest layouts of so many ranks for a model and a batch, which are "
                 "options of the trainer (train_gpt --help); those of a layout that are given are "

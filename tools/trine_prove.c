@@ -27,7 +27,8 @@ static const option rows[] = {
 
 /* The arguments before A, which are this program's own, and their number. */
 static int count_own(int argc, char **argv) {
-    static const char *const names[] = {"--unchecked", "--help", "-h", "--version", "--help=man"};
+    static const char *const names[] = {"--unchecked", "--help",     "-h",
+                                        "--version",   "--help=man", "--help=bash"};
     int count = 1;
     for (bool own = true; count < argc && own; count += own) {
         own = false;

@@ -36,9 +36,10 @@ static const option rows[] = {
     {OPTION_LIST("trace", settings, traces, "FILE",
                  "a file of --trace, or trine-trace-JOB-NODE.json; of several nodes may be given "
                  "several times, and further files may follow")},
-    {OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
-                   "also plan the step's time on this machine: a100-selene, a100-vtrain, h100, or "
-                   "the path of a file")},
+    {OPTION_STRING(
+        "hardware", settings, hardware, "NAME", NULL,
+        "also plan the step's time on this machine: a100-selene, a100-vtrain, h100, zen5-cores, or "
+        "the path of a file")},
     {OPTION_HEADING("What is written")},
     {OPTION_STRING("out", settings, out, "FILE", NULL,
                    "the page, which needs no other file; with --csv the table")},

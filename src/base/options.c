@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/options_file.h"
 #include "base/status.h"
 
 #define MAX_NAMES 300
@@ -19,18 +20,22 @@ typedef struct {
     char text[3072];
     size_t used;
     int count;
+    const char *
+        file; /* of options, and the line of the option that is read; NULL: the command line itself */
+    int line;
 } mistakes;
 
 static void mistake(mistakes *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Truncated at the end of the buffer. */
 static void mistake(mistakes *m, const char *format, ...) {
-    char line[512];
+    char line[512], place[300] = "";
     va_list args;
     va_start(args, format);
     c_vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    int n = snprintf(m->text + m->used, sizeof m->text - m->used, "\n  - %s", line);
+    if (m->file) snprintf(place, sizeof place, "%s:%d: ", m->file, m->line);
+    int n = snprintf(m->text + m->used, sizeof m->text - m->used, "\n  - %s%s", place, line);
     m->used += (size_t)n;
     if (m->used >= sizeof m->text) m->used = sizeof m->text - 1;
     m->count++;
@@ -38,12 +43,16 @@ static void mistake(mistakes *m, const char *format, ...) {
 
 /* ---- What --help and --version print ---- */
 
-/* Set by --help=man and --version; static because a process has one command line. */
-static bool man_is_wanted, version_is_wanted;
+/* What options_help prints: set by --help=man, --help=bash and --version; static because a process has one command
+ * line. */
+static enum { PAGE_TEXT, PAGE_VERSION, PAGE_MAN, PAGE_BASH } page;
 
 /* Each table with a row "help" has this one, too: no program can lack it. It has no member. */
 static const option version_row = {
     OPTION_ROW(FLAG, "version", "print the program's name and version and exit"), .base = -1};
+
+const char options_file_help[] =
+    "more options from a file, with # comments and quoting as in a shell";
 
 /* ---- Lookup ---- */
 
@@ -224,8 +233,12 @@ static bool value_follows(const cursor *c) {
     return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
 }
 
-static bool asks_for_man(const option *row, const char *value) {
-    return is_help(row) && value && strcmp(value, "man") == 0;
+/* --help=man and --help=bash. */
+static bool asks_for_page(const option *row, const char *value) {
+    if (!is_help(row) || !value) return false;
+    bool man = !strcmp(value, "man"), bash = !strcmp(value, "bash");
+    if (man || bash) page = man ? PAGE_MAN : PAGE_BASH;
+    return man || bash;
 }
 
 /* The word of a flag: after "=", or the next argument if it is one of the row's words. */
@@ -243,9 +256,14 @@ static bool stands_bare(const cursor *c, const option *row) {
     return row->bare && (c->next == c->end || options_word(row, *c->next) < 0);
 }
 
+/* "@FILE": options from a file, where no value is expected. */
+static bool names_file(const char *argument) {
+    return argument[0] == '@' && argument[1];
+}
+
 /* Whether the next argument is one more word of a blend. */
 static bool word_follows(const cursor *c) {
-    return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]);
+    return c->next < c->end && !((*c->next)[0] == '-' && (*c->next)[1]) && !names_file(*c->next);
 }
 
 /* Where the words of a blend are joined. */
@@ -333,15 +351,14 @@ static void read_blend(cursor *c, const option *row, const char *first) {
 
 static void set_flag(cursor *c, const option *row, const char *argument, const char *value) {
     int shown = (int)strcspn(argument, "=");
-    bool man = asks_for_man(row, value), word = read_word(c, row, value);
-    bool bad = value && !man && !word;
-    man_is_wanted |= man;
+    bool asks = asks_for_page(row, value), word = read_word(c, row, value);
+    bool bad = value && !asks && !word;
     if (bad)
         mistake(c->m, "%.*s: unexpected value \"%s\"; expected %s%sno value", shown, argument,
                 value, row->words ? row->words[0] : "", row->words ? " or " : "");
     if (bad && !row->words) return; /* with words it is set all the same */
     /* Of --version that of --help, which prints it. */
-    if (row == &version_row) version_is_wanted = true, row = find_help(c->o);
+    if (row == &version_row) page = PAGE_VERSION, row = find_help(c->o);
     *(bool *)options_member(c->o, row) = true;
 }
 
@@ -386,11 +403,48 @@ static void read_option(cursor *c) {
     if (!equals && !(row && row->kind == OPTION_KIND_FLAG) && value_follows(c)) c->next++;
 }
 
+/* A file has no positional arguments: there is room for those of argv. */
 static void take_argument(cursor *c, const char *argument) {
-    if (c->o->arguments)
+    if (c->o->arguments && !c->m->file)
         c->o->arguments[(*c->o->argument_count)++] = argument;
     else
         mistake(c->m, "unexpected argument \"%s\"", argument);
+}
+
+static void read_file(cursor *c, const char *path);
+
+static void read_words(cursor *c, const options_file *f) {
+    while (c->next < c->end) {
+        const char *argument = *c->next;
+        if (f) c->m->line = f->lines[c->next - f->words];
+        if (!strcmp(argument, "--")) {
+            for (c->next++; c->next < c->end; c->next++) take_argument(c, *c->next);
+        } else if (argument[0] == '-' && argument[1]) {
+            read_option(c);
+        } else {
+            if (names_file(argument))
+                read_file(c, argument + 1);
+            else
+                take_argument(c, argument);
+            c->next++;
+        }
+    }
+}
+
+/* The options of a file stand where its name does: what follows overrides them. */
+static void read_file(cursor *c, const char *path) {
+    const options_file *f;
+    if (c->m->file) {
+        mistake(c->m, "@%s: a file of options cannot name another one", path);
+    } else if (options_file_read(&f, path) != TRINE_OK) {
+        mistake(c->m, "%s", status_message());
+        status_clear();
+    } else {
+        cursor in = {c->o, f->words, f->words + f->count, c->m};
+        c->m->file = path;
+        read_words(&in, f);
+        c->m->file = NULL;
+    }
 }
 
 trine_status options_parse(const options *o, int argc, char *const argv[]) {
@@ -399,17 +453,7 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
     cursor c = {o, argv + (argc > 0), argv + argc, &m};
     options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     if (o->arguments) *o->argument_count = 0;
-    while (c.next < c.end) {
-        const char *argument = *c.next;
-        if (!strcmp(argument, "--")) {
-            for (c.next++; c.next < c.end; c.next++) take_argument(&c, *c.next);
-        } else if (argument[0] == '-' && argument[1]) {
-            read_option(&c);
-        } else {
-            take_argument(&c, argument);
-            c.next++;
-        }
-    }
+    read_words(&c, NULL);
     CHECK(m.count != 1, TRINE_EINVAL, "%s", m.text + strlen("\n  - "));
     CHECK(!m.count, TRINE_EINVAL, "%d errors on the command line:%s", m.count, m.text);
     return TRINE_OK;
@@ -500,18 +544,7 @@ static int help_column(const options *o) {
     return column + 2;
 }
 
-void options_help(FILE *out, const options *o) {
-    bool man = man_is_wanted, version = version_is_wanted;
-    check_rows(o);
-    man_is_wanted = version_is_wanted = false;
-    if (version) {
-        fprintf(out, "%s %s\n", options_program(o), TRINE_VERSION);
-        return;
-    }
-    if (man) {
-        options_man(out, o);
-        return;
-    }
+static void print_help(FILE *out, const options *o) {
     fprintf(out, "Usage: %s %s\n", o->program, o->usage ? o->usage : "[options]");
     if (o->about) {
         fputc('\n', out);
@@ -525,7 +558,22 @@ void options_help(FILE *out, const options *o) {
         else if (o->rows[i].help)
             print_row(out, o, &o->rows[i], column);
         const option *after = options_row_after(&o->rows[i]);
-        if (after) print_row(out, o, after, column);
+        if (!after) continue;
+        print_row(out, o, after, column);
+        fprintf(out, "%-*s", column, "  @FILE");
+        print_wrapped(out, options_file_help, column);
+    }
+}
+
+void options_help(FILE *out, const options *o) {
+    int wanted = page;
+    check_rows(o);
+    page = PAGE_TEXT;
+    switch (wanted) {
+    case PAGE_VERSION: fprintf(out, "%s %s\n", options_program(o), TRINE_VERSION); return;
+    case PAGE_MAN: options_man(out, o); return;
+    case PAGE_BASH: options_bash(out, o); return;
+    default: print_help(out, o);
     }
 }
 

@@ -12,13 +12,14 @@
  *     TRY(options_read(&o, argc, argv));
  *
  * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
- * starts with "--" needs the "=" form; `--` ends the options. Only a blend takes several words. An alias of one
- * letter is written -x. A choice with a `bare` word takes the next argument as its value only if that is one of its
- * words.
+ * starts with "--" needs the "=" form; `--` ends the options. `@FILE`, where no value is expected, stands for the
+ * options in a file (options_file.h); paths in it are relative to the current folder, it has no other arguments and
+ * names no other file. Only a blend takes several words. An alias of one letter is written -x. A choice with a `bare`
+ * word takes the next argument as its value only if that is one of its words.
  * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
- * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help and options_man
- * print.
+ * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help, options_man
+ * and options_bash print.
  * Cost: arguments times rows. */
 #ifndef TRINE_BASE_OPTIONS_H
 #define TRINE_BASE_OPTIONS_H
@@ -84,7 +85,7 @@ typedef struct {
     double initial;           /* default of a number or choice */
     const char *text;         /* default of a string; NULL: not given */
     const char *const *words; /* of a choice: by value, NULL where there is no value; of a word: all that it may be;
-                                 of a flag: what may follow it; of a string: what is not a path. NULL: none */
+                                 of a flag: what may follow it; of a string or blend: what is no path. NULL: none */
     int word_count;
     bool file;                /* of a choice: also the name of a file, which must contain a dot or a slash */
     const char *bare;         /* of a choice: the word that the option means without a value; NULL: it needs one */
@@ -185,7 +186,8 @@ void options_defaults(const options *o);
  * an unknown one; valid options are stored even then. Strings and arguments point into argv; those of blends may
  * point into their room. All programs come here first: so it sets NCCL_LAUNCH_ORDER_IMPLICIT=1, unless it is set
  * (docs/api.md).
- * Errors: TRINE_EINVAL. Not collective. */
+ * Strings of an @FILE point into what is kept of it until the process ends.
+ * Errors: TRINE_EINVAL; in an @FILE each with file and line. Not collective. */
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
 /* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
@@ -233,7 +235,8 @@ void options_set_environment(const char *name, const char *value);
 bool options_seconds(const char *text, double *seconds);
 
 /* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
- * After --help=man (used by the Makefile) it calls options_man instead, after --version it prints "NAME 0.1.0". */
+ * After --help=man and --help=bash (used by the Makefile) it calls options_man or options_bash instead, after
+ * --version it prints "NAME 0.1.0". */
 void options_help(FILE *out, const options *o);
 
 /* The program's name without its folder. Pure. */
@@ -242,9 +245,15 @@ const char *options_program(const options *o);
 /* The row that every table has after this one: --version after --help. NULL: none. Pure. */
 const option *options_row_after(const option *row);
 
+/* What the help says of @FILE, after that row. */
+extern const char options_file_help[];
+
 /* The same as a manual page of section 1, in man(7) macros. It has no date, so that equal tables give
  * equal pages. */
 void options_man(FILE *out, const options *o);
+
+/* The same as a script that completes the program's options in bash. */
+void options_bash(FILE *out, const options *o);
 
 /* The same for the help: "" if unset. Pure. */
 const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]);

@@ -116,6 +116,14 @@ static void put_row(FILE *out, const options *o, const option *row) {
     fputc('\n', out);
 }
 
+static void put_file(FILE *out) {
+    fputs(".TP\n", out);
+    put_font(out, 'I', "", "@FILE");
+    fputc('\n', out);
+    put_all(out, options_file_help);
+    fputc('\n', out);
+}
+
 void options_man(FILE *out, const options *o) {
     put_head(out, o);
     if (o->count) fputs(".SH OPTIONS\n", out);
@@ -123,7 +131,7 @@ void options_man(FILE *out, const options *o) {
         if (o->rows[i].kind != OPTION_KIND_HEADING) {
             const option *after = options_row_after(&o->rows[i]);
             if (o->rows[i].help) put_row(out, o, &o->rows[i]);
-            if (after) put_row(out, o, after);
+            if (after) put_row(out, o, after), put_file(out);
             continue;
         }
         fputs(".SS ", out);

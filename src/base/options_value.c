@@ -209,7 +209,7 @@ bool options_fault(const options *o, const option *row, char *text, size_t size)
     char own[OPTION_TEXT], must[300], zero[100] = "";
     if (!at || is_allowed(row, at)) return false;
     const char *value = options_text(o, row, own);
-    if (row->words && row->kind != OPTION_KIND_STRING) {
+    if (row->words && row->kind != OPTION_KIND_STRING && row->kind != OPTION_KIND_BLEND) {
         list_words(row, "", must, sizeof must);
     } else if (is_text(row)) {
         snprintf(text, size, "--%s: must not be empty", row->name);

@@ -37,6 +37,8 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     const char *config; /* settings_print */
+    const char *options; /* rank 0: the text of CKPT_OPTIONS_FILE; NULL: none */
+    const char *keep;    /* rank 0: the text of CKPT_KEEP_FILE; NULL: none */
     const char *exact;  /* what the bits of a run with parallel.exact depend on, beside its inputs: a line of fewer
                            than MANIFEST_EXACT bytes; "" or NULL: it has no such promise */
     const tokenizer_files *carried; /* rank 0: the tokenizer's files; NULL: none */
@@ -59,10 +61,10 @@ trine_status ckpt_hold(trine_comm *world, lease **l, const char *dir, bool (*ask
                        char token[FILE_TOKEN]);
 
 /* Saves to DIR/step-N (N = state.step) under the folder's lease, and removes all but the `keep` newest
- * checkpoints (0: none); failing to remove an old one is not an error. On `out` (NULL: nothing) rank 0
- * reports what was done. Errors, on every rank: TRINE_EIO names rank, file and cause; TRINE_ENOMEM;
- * TRINE_EDATA when a file does not contain what was written; those of ckpt_hold. Earlier checkpoints are
- * not affected. Collective over: world. */
+ * checkpoints (0: none) of those without CKPT_KEEP_FILE; failing to remove an old one is not an error. On `out`
+ * (NULL: nothing) rank 0 reports what was done. Errors, on every rank: TRINE_EIO names rank, file and cause;
+ * TRINE_ENOMEM; TRINE_EDATA when a file does not contain what was written; those of ckpt_hold. Earlier checkpoints
+ * are not affected. Collective over: world. */
 trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *dir, int keep,
                        FILE *out);
 

@@ -13,6 +13,7 @@
 #include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/file.h"
+#include "ckpt/manifest.h"
 
 #define NAME_BYTES 96
 #define LATEST     ".latest."
@@ -507,6 +508,23 @@ static trine_status remove_old(lease *l, const int64_t *steps, size_t count, siz
     return TRINE_OK;
 }
 
+/* Keeps in the list the steps without CKPT_KEEP_FILE; what cannot be seen is taken to have one. */
+static trine_status drop_marked(const char *dir, int64_t *steps, size_t *count) {
+    size_t all = *count;
+    *count = 0;
+    for (size_t i = 0; i < all; i++) {
+        char committed[NAME_BYTES], inside[NAME_BYTES + sizeof "/" CKPT_KEEP_FILE];
+        print_name(committed, name_of(steps[i], COMMITTED, ""));
+        snprintf(inside, sizeof inside, "%s/" CKPT_KEEP_FILE, committed);
+        char *path = folder_join(dir, inside);
+        CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+        bool marked = access(path, F_OK) == 0 || errno != ENOENT;
+        free(path);
+        if (!marked) steps[(*count)++] = steps[i];
+    }
+    return TRINE_OK;
+}
+
 trine_status folder_clean(lease *l, int keep, int64_t step) {
     int64_t *steps;
     size_t count;
@@ -514,7 +532,9 @@ trine_status folder_clean(lease *l, int keep, int64_t step) {
     TRY(folder_list(lease_dir(l), &steps, &count));
     size_t later = 0;
     while (later < count && steps[later] > step) later++;
-    trine_status status = remove_old(l, steps + later, count - later, (size_t)keep);
+    count -= later;
+    trine_status status = drop_marked(lease_dir(l), steps + later, &count);
+    if (status == TRINE_OK) status = remove_old(l, steps + later, count, (size_t)keep);
     free(steps);
     return report_new_owner(l, status);
 }

@@ -52,7 +52,8 @@ trine_status folder_publish(lease *l, int64_t step);
  * error trail unchanged. Not collective. */
 void folder_abandon(const lease *l, int64_t step);
 
-/* Removes all but the `keep` newest checkpoints up to `step`, which was just saved (0: keeps all). Later
+/* Removes all but the `keep` newest checkpoints up to `step`, which was just saved (0: keeps all), of those without a
+ * file CKPT_KEEP_FILE, which stay. Later
  * ones were skipped as broken and stay. What cannot be fully removed (a file that is still being read, on
  * some network file systems) stays as .step-N.<token>.removing for the next folder_begin. Errors:
  * TRINE_EIO, TRINE_ENOMEM, TRINE_EBUSY. Not collective. */

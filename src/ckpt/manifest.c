@@ -51,6 +51,12 @@ static bool put_hash(cJSON *o, const char *name, uint64_t hash) {
     return json_add_text(o, name, text);
 }
 
+/* Left out if there is none. */
+static bool put_decay(cJSON *o, const ckpt_state *s) {
+    return !s->decay_step || (put_count(o, "decay_step", s->decay_step) &&
+                              put_count(o, "decay_update", s->decay_update));
+}
+
 static bool put_state(cJSON *root, const ckpt_state *s) {
     cJSON *o = cJSON_AddObjectToObject(root, "state");
     return o && put_count(o, "step", s->step) && put_count(o, "updates", s->updates) &&
@@ -60,7 +66,7 @@ static bool put_state(cJSON *root, const ckpt_state *s) {
            cJSON_AddNumberToObject(o, "left", s->left) &&
            put_count(o, "finite_step", s->finite_step) &&
            put_double(o, "finite_norm", s->finite_norm) &&
-           (!s->sets_lr || put_double(o, "lr", s->lr));
+           (!s->sets_lr || put_double(o, "lr", s->lr)) && put_decay(o, s);
 }
 
 /* Left out if unknown. */
@@ -220,7 +226,9 @@ static trine_status get_state(const cJSON *o, ckpt_state *s, const char *path) {
     TRY(get_double(o, "finite_norm", &s->finite_norm, path));
     s->sets_lr = cJSON_GetObjectItemCaseSensitive(o, "lr") != NULL;
     if (s->sets_lr) TRY(get_double(o, "lr", &s->lr, path));
-    return TRINE_OK;
+    if (!cJSON_GetObjectItemCaseSensitive(o, "decay_step")) return TRINE_OK;
+    TRY(get_count(o, "decay_step", &s->decay_step, path));
+    return get_count(o, "decay_update", &s->decay_update, path);
 }
 
 /* Refuses states that no run can have, although the hash matches. `window`: of the configuration, 0
@@ -233,6 +241,12 @@ static trine_status check_state(const ckpt_state *s, uint64_t window, const char
           "%s: \"finite_step\" (%" PRId64 ") exceeds \"step\" (%" PRId64 ")", path, s->finite_step,
           s->step);
     CHECK(s->lr >= 0, TRINE_EDATA, "%s: \"lr\" (%g) is negative", path, s->lr);
+    CHECK(s->decay_step <= s->step && s->decay_update <= s->decay_step &&
+              s->decay_update <= s->updates,
+          TRINE_EDATA,
+          "%s: \"decay_step\" (%" PRId64 ") and \"decay_update\" (%" PRId64
+          ") exceed \"step\" (%" PRId64 "), \"updates\" (%" PRId64 ") or each other",
+          path, s->decay_step, s->decay_update, s->step, s->updates);
     CHECK(!window || (uint64_t)s->good < window, TRINE_EDATA,
           "%s: \"good\" is %d; it must be less than \"loss-scale-window\" (%" PRIu64 ")", path,
           s->good, window);

@@ -15,6 +15,8 @@
 #define MANIFEST_BYTES   ((uint64_t)256 << 20) /* at most: that of 50 TB, with some 20 bytes for every 4 MiB */
 #define CKPT_MODEL_FILE     "model.safetensors"     /* weights, as the run computes with them */
 #define CKPT_OPTIMIZER_FILE "optimizer.safetensors" /* masters of 16-bit weights, moments */
+#define CKPT_OPTIONS_FILE "options.txt" /* the run's options, for people; not listed in the manifest */
+#define CKPT_KEEP_FILE "keep.txt" /* in a checkpoint that no cleaning removes, whoever has put it there */
 #define CKPT_BLOCK ((uint64_t)4 << 20) /* bytes of a file block, which has its own hash */
 
 /* State of a run, the same on every rank. */
@@ -27,6 +29,7 @@ typedef struct {
     double finite_norm;
     bool sets_lr; /* the program has set the learning rate, to lr; else it is the schedule's */
     double lr;
+    int64_t decay_step, decay_update; /* after which a decay of the learning rate has begun by time; 0: none */
 } ckpt_state;
 
 /* Fingerprint of the run's last token files (data/tokens.h). files = 0: unknown, as in checkpoints of

@@ -128,6 +128,7 @@ static trine_status make_file(const save_file *f) {
 static trine_status prepare(void *context) {
     const save *s = context;
     uint64_t need = 64 << 10; /* for config.json, and the manifest without its block hashes */
+    if (s->image->options) need += strlen(s->image->options);
     if (s->image->carried) need += tokenizer_files_bytes(s->image->carried);
     for (int i = 0; i < s->count; i++)
         need += s->files[i].header.bytes + 32 * manifest_blocks(s->files[i].header.bytes);
@@ -302,6 +303,16 @@ static trine_status write_hf_config(const save *s) {
                           0666);
 }
 
+/* As the above: a text that may be edited. NULL: none. */
+static trine_status write_text(const save *s, const char *name, const char *text) {
+    if (!text) return TRINE_OK;
+    char *path = folder_join(s->folder, name);
+    CHECK(path, TRINE_ENOMEM, "no memory for a file name");
+    trine_status status = file_put(path, text, strlen(text));
+    free(path);
+    return status;
+}
+
 static trine_status write_carried(const save *s) {
     const tokenizer_files *c = s->image->carried;
     return c ? tokenizer_files_save(c, s->folder) : TRINE_OK;
@@ -349,6 +360,8 @@ static trine_status write_manifest(const save *s) {
 static trine_status publish(void *context) {
     const save *s = context;
     TRY(write_hf_config(s));
+    TRY(write_text(s, CKPT_OPTIONS_FILE, s->image->options));
+    TRY(write_text(s, CKPT_KEEP_FILE, s->image->keep));
     TRY(write_carried(s));
     TRY(write_manifest(s));
     return folder_publish(*s->image->lease, s->image->state.step);

@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "config/token_marks.h"
 #include "core/spec.h"
 #include "device/device.h"
 #include "model/family.h"
@@ -38,6 +39,18 @@ static const char *print_steps(const void *at, char text[OPTION_TEXT]) {
     const trine_steps *s = at;
     snprintf(text, OPTION_TEXT, s->last ? "%d-%d" : "not given", s->first, s->last);
     return text;
+}
+
+static trine_status read_marks(void *to, const char *text) {
+    TRY(token_marks_check(text));
+    *(const char **)to = text;
+    return TRINE_OK;
+}
+
+static const char *print_marks(const void *at, char text[OPTION_TEXT]) {
+    const char *list = *(const char *const *)at;
+    (void)text;
+    return list ? list : "not given";
 }
 
 /* The row's default is a pointer that is NULL. */

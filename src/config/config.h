@@ -14,6 +14,8 @@
 
 #define CONFIG_MOST_ROWS 128
 
+#define CONFIG_NO_FILE "none" /* --val-data-path none: no validation, where there would be one by default */
+
 /* The structs of the rows. */
 enum { CONFIG_CONFIG, CONFIG_RUN, CONFIG_CHECKPOINT };
 

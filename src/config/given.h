@@ -15,4 +15,14 @@ const char *given_text(const options *o, const option *row, char text[OPTION_TEX
 typedef void (*given_visit)(void *context, const option *row, const char *value);
 void given_options(const options *o, const options *base, given_visit visit, void *context);
 
+/* Writes "--name value", "--name=value" where the value begins with a dash, "--name" of a flag; as words of a shell.
+ * value: given_text. */
+void given_put(const option *row, const char *value, FILE *out);
+
+/* Writes the options that make these values, a line each, for an @FILE: those that are not the default, and the sizes
+ * of the model in any case, since --load would give them other ones. A row whose struct is NULL has none. A
+ * --val-data-path that is not given is written as "none". --model, --plan and --hardware are left out: what they
+ * choose is in other options. */
+void given_lines(const options *o, FILE *out);
+
 #endif

@@ -7,21 +7,25 @@ static const char *const scalings[] = {TRINE_ROPE_LIST(TEXT)};
 static const char *const schedules[] = {TRINE_SCHEDULE_LIST(TEXT)};
 static const char *const recomputes[] = {TRINE_RECOMPUTE_LIST(TEXT)};
 static const char *const transports[] = {TRINE_TRANSPORT_LIST(TEXT)};
+static const char *const wsd_decays[] = {TRINE_WSD_LIST(TEXT)};
 static const char *const devices[] = {DEVICE_LIST(TEXT)};
 #undef TEXT
 #define TEXT(text, ...) text,
 static const char *const models[] = {"custom", PRESET_LIST(TEXT)};
 #undef TEXT
+static const char *const families[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"}; /* for completion */
 static const char *const zeros[] = {"0", "1", "2", "3"};
-static const char *const decays[] = {"cosine", "linear", "constant"};
+static const char *const decays[] = {"cosine", "linear", "constant", "wsd"};
 static const char *const grad_types[] = {[TRINE_F32] = "fp32", [TRINE_BF16] = "bf16", [TRINE_F16] = "fp16"};
 static const char *const explanations[] = {"layers"};
+static const char *const no_file[] = {CONFIG_NO_FILE};
 static const char *const newest[] = {"auto"};
 static const char *const plans[] = {"auto"};
 static const char *const progresses[] = PROGRESS_WORDS;
 static const char *const resets[] = {[TRINE_RESET_AUTO] = "auto", [TRINE_RESET_YES] = "yes", [TRINE_RESET_NO] = "no"};
 
 static const option_type family_type = {read_family, print_family};
+static const option_type marks_type = {read_marks, print_marks};
 static const option_type steps_type = {read_steps, print_steps};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
@@ -44,7 +48,7 @@ static const option rows[] = {
          "a model, whose sizes the options below override: gpt2 (-medium, -large, -xl), smollm2-135m, llama3.2-1b, "
          "llama3.1-8b, mistral-7b, qwen2.5-0.5b, qwen3-0.6b and more (a wrong name lists them); custom: gpt2 with "
          "the token file's vocabulary")},
-    {MODEL_IF(18), OPTION_TYPE("family", trine_config, model.family, &family_type, "NAME",
+    {MODEL_IF(18), OPTION_WORDS(families), OPTION_TYPE("family", trine_config, model.family, &family_type, "NAME",
          "layers of a block: gpt2, llama, mistral, qwen2, qwen3, or a family that the program has added")},
     {MODEL(1), OPTION_INT("num-layers", trine_config, model.num_layers, "N", 1, 32000, 12,
          "number of transformer blocks")},
@@ -73,11 +77,14 @@ static const option rows[] = {
     {MODEL_IF(13), OPTION_DOUBLE("rope-scaling-factor", trine_config, model.rope_scaling.factor, "X", 0, INFINITY, 0,
          "factor of --rope-scaling")},
     {MODEL_IF(14), OPTION_DOUBLE("rope-low-freq-factor", trine_config, model.rope_scaling.low_freq_factor,
-         "X", 0, INFINITY, 0, NULL)},
+         "X", 0, INFINITY, 0,
+         "--rope-scaling llama3: longer wavelengths than --rope-original-length / X are scaled")},
     {MODEL_IF(15), OPTION_DOUBLE("rope-high-freq-factor", trine_config, model.rope_scaling.high_freq_factor,
-         "X", 0, INFINITY, 0, NULL)},
+         "X", 0, INFINITY, 0,
+         "--rope-scaling llama3: shorter wavelengths than --rope-original-length / X are not scaled")},
     {MODEL_IF(16), OPTION_INT("rope-original-length", trine_config, model.rope_scaling.original_length,
-         "N", 0, INT_MAX, 0, NULL)},
+         "N", 0, INT_MAX, 0,
+         "--rope-scaling llama3: positions before the scaling (original_max_position_embeddings)")},
     {MODEL(7), .alias = "untie-embeddings-and-output-weights", OPTION_FLAG("untied", trine_config, model.untied,
          "untie the output head from the token embedding")},
     {NUMBERS(19), OPTION_DOUBLE("hidden-dropout", trine_config, model.hidden_dropout, "P", OPTION_FRACTION, 0,
@@ -196,7 +203,12 @@ static const option rows[] = {
     {NUMBERS(35), OPTION_INT("lr-decay-iters", trine_config, optimizer.lr_decay_iters, "N", 0, INT_MAX, 0,
          "step at which the decay ends; 0: --train-iters")},
     {NUMBERS(36), OPTION_CHOICE("lr-decay-style", trine_config, optimizer.lr_decay_style, decays, TRINE_DECAY_COSINE,
-         "learning rate decay function")},
+         "learning rate decay function; wsd: --lr until the last --lr-wsd-decay-iters steps, which with "
+         "--max-minutes begin in time")},
+    {NUMBERS_IF(76), OPTION_INT("lr-wsd-decay-iters", trine_config, optimizer.lr_wsd_decay_iters, "N", 0, INT_MAX, 0,
+         "--lr-decay-style wsd: steps of its decay")},
+    {NUMBERS_IF(77), OPTION_CHOICE("lr-wsd-decay-style", trine_config, optimizer.lr_wsd_decay_style, wsd_decays,
+         TRINE_WSD_EXPONENTIAL, "--lr-decay-style wsd: function of its decay")},
     {NUMBERS(37), OPTION_DOUBLE("weight-decay", trine_config, optimizer.weight_decay, "X", OPTION_FP32, 0.01,
          "decoupled weight decay; not applied to biases, norms and positions")},
     {NUMBERS(38), OPTION_FLAG("decay-all", trine_config, optimizer.decay_all,
@@ -222,6 +234,9 @@ static const option rows[] = {
          "steps between checkpoints; 0: only at the end")},
     {OF_CHECKPOINT, JOINT, OPTION_INT("keep", trine_checkpoint, keep, "N", 0, INT_MAX, 0,
          "number of newest checkpoints to keep; 0: all")},
+    {OF_CHECKPOINT, JOINT, OPTION_TYPE("save-at-tokens", trine_checkpoint, save_at_tokens, &marks_type, "LIST",
+         "counts of tokens with checkpoints that --keep never removes, e.g. 1M,10M,100M: after the step that reaches "
+         "each")},
     {OF_CHECKPOINT, GIVEN, OPTION_WORDS(newest), OPTION_STRING("load", trine_checkpoint, load, "PATH", NULL,
          "checkpoint, folder of checkpoints or Hugging Face folder to load, saved under any layout; auto: the newest "
          "checkpoint in --save, if any")},
@@ -231,16 +246,18 @@ static const option rows[] = {
          "with --load auto: what to load the weights of, as with --finetune, where --save has no checkpoint yet")},
     {OF_CHECKPOINT, JOINT, .alias = "exit-duration-in-mins", OPTION_DOUBLE("max-minutes", trine_checkpoint,
          max_minutes, "X", 0, INFINITY, 0,
-         "save and exit with status 75 after this many minutes; 0: never")},
+         "save and exit with status 75 after this many minutes; 0: never; --lr-decay-style wsd: decay and end "
+         "before")},
 
     {OPTION_HEADING("Data and output")},
     {GIVEN, .room_base = CONFIG_RUN, OPTION_BLEND("data-path", trine_config, data.data_path, trine_run, data_words,
          "FILE",
          "training token files or glob patterns; a blend: weights with files behind each, as 0.7 'a_*.bin' 0.3 "
          "b.bin")},
-    {GIVEN, .room_base = CONFIG_RUN, OPTION_BLEND("val-data-path", trine_config, data.val_data_path, trine_run,
-         val_data_words, "FILE",
-         "the same for the validation")},
+    {GIVEN, .room_base = CONFIG_RUN, OPTION_WORDS(no_file), OPTION_BLEND("val-data-path", trine_config,
+         data.val_data_path, trine_run, val_data_words, "FILE",
+         "the same for the validation; none: without; otherwise PREFIX_val.bin beside a --data-path "
+         "PREFIX_train.bin, if it is there")},
     {GIVEN, .alias = "tokenizer-model", OPTION_STRING("tokenizer", trine_config, data.tokenizer, "PATH", NULL,
          "tokenizer.json or its folder: must fit the vocabulary and the token files, and is saved in checkpoints; "
          "otherwise that of --load, if it has one")},

@@ -1,5 +1,6 @@
 #include "generate/eval_inputs.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 void eval_inputs_free(eval_inputs *m) {
     codec_close(&m->codec);
     for (size_t i = 0; i < m->question_count; i++) choices_free(&m->questions[i]);
+    pairs_free(&m->pairs);
     free(m->questions), free(m->ids.ids), free(m->parts), free(m->bytes);
 }
 
@@ -104,32 +106,60 @@ static trine_status add_question(eval_inputs *m, const char *line, size_t bytes,
     return status;
 }
 
+static trine_status add_pair(eval_inputs *m, const char *line, size_t bytes, const char *where,
+                             uint64_t most) {
+    size_t at[3], first;
+    TRY(pairs_read(&m->pairs, &m->codec, line, bytes, where, &m->ids, at, &first));
+    for (int i = 0; i < 2; i++) {
+        CHECK(at[i + 1] - at[i] <= most + 1, TRINE_EDATA,
+              "%s: a sentence of %zu tokens, more than the sequence length %" PRIu64 " + 1", where,
+              at[i + 1] - at[i], most);
+        TRY(eval_inputs_add(
+            m, (eval_part){at[i], at[i + 1] - at[i], first, (uint64_t)m->pairs.count - 1}));
+    }
+    return TRINE_OK;
+}
+
+/* Adds each line that is not blank, up to `limit` of them. */
 static trine_status add_lines(eval_inputs *m, const char *path, const char *text, size_t bytes,
-                              size_t limit, uint64_t most) {
+                              size_t limit, uint64_t most,
+                              trine_status (*add)(eval_inputs *m, const char *line, size_t bytes,
+                                                  const char *where, uint64_t most)) {
     char where[4200];
-    size_t number = 0;
+    size_t number = 0, count = 0;
     for (size_t at = 0, length; at < bytes; at += length + 1) {
         const char *line = text + at, *end = memchr(line, '\n', bytes - at);
         length = end ? (size_t)(end - line) : bytes - at;
         number++;
         if (strspn(line, " \t\r\n") >= length) continue;
         snprintf(where, sizeof where, "%s:%zu", path, number);
-        TRY(add_question(m, line, length, where, most));
-        if (m->question_count == limit) break;
+        TRY(add(m, line, length, where, most));
+        if (++count == limit) break;
     }
-    CHECK(m->question_count, TRINE_EDATA, "%s: no questions", path);
+    CHECK(count, TRINE_EDATA, "%s: no %s", path, add == add_pair ? "pairs" : "questions");
     return TRINE_OK;
 }
 
-trine_status eval_inputs_questions(eval_inputs *m, const char *path, size_t limit,
-                                   uint64_t seq_length) {
+static trine_status add_file(eval_inputs *m, const char *path, size_t limit, uint64_t most,
+                             bool pairs) {
     char *text;
     size_t bytes;
     TRY(input_text(&text, &bytes, INT_MAX, path));
     text[bytes] = '\0';
-    trine_status status = add_lines(m, path, text, bytes, limit, seq_length);
+    trine_status status =
+        add_lines(m, path, text, bytes, limit, most, pairs ? add_pair : add_question);
     free(text);
     return status;
+}
+
+trine_status eval_inputs_questions(eval_inputs *m, const char *path, size_t limit,
+                                   uint64_t seq_length) {
+    return add_file(m, path, limit, seq_length, false);
+}
+
+trine_status eval_inputs_pairs(eval_inputs *m, const char *path, size_t limit,
+                               uint64_t seq_length) {
+    return add_file(m, path, limit, seq_length, true);
 }
 
 /* ---- On all ranks ---- */

@@ -147,7 +147,7 @@ static bool has_qkv(const trine_model *m) {
 
 const char *gpt_unread(const trine_model *m) {
     const trine_rope_scaling *s = &m->rope_scaling;
-    bool rope = has_layer(m, TRINE_LAYER_ROPE), linear = s->kind == TRINE_ROPE_LINEAR;
+    bool rope = has_layer(m, TRINE_LAYER_ROPE);
     bool rms = has_layer(m, TRINE_LAYER_RMS_NORM) || has_layer(m, TRINE_LAYER_QK_NORM);
     bool ranges = s->low_freq_factor != 0 || s->high_freq_factor != 0 || s->original_length;
     bool qkv = has_qkv(m) || !has_layer(m, TRINE_LAYER_ATTENTION);
@@ -166,11 +166,11 @@ const char *gpt_unread(const trine_model *m) {
          "--rotary-base: this family has no rotary positions"},
         {s->kind != TRINE_ROPE_DEFAULT && !rope,
          "--rope-scaling: this family has no rotary positions"},
-        {s->kind == TRINE_ROPE_DEFAULT && (s->factor != 0 || ranges),
-         "--rope-scaling-factor and other numbers of a rope scaling require --rope-scaling"},
-        {linear && ranges,
-         "rope scaling: low_freq_factor, high_freq_factor and original_length are for "
-         "llama3"},
+        {s->kind == TRINE_ROPE_DEFAULT && s->factor != 0,
+         "--rope-scaling-factor requires --rope-scaling linear or llama3"},
+        {s->kind != TRINE_ROPE_LLAMA3 && ranges,
+         "--rope-low-freq-factor, --rope-high-freq-factor and --rope-original-length require "
+         "--rope-scaling llama3"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].wrong) return rules[i].text;

@@ -100,8 +100,8 @@ static void check_attention(const trine_model *m, fault_list *f) {
            "--rope-scaling-factor %g: must be a positive number", s->factor);
     EXPECT(s->kind != TRINE_ROPE_LLAMA3 || (s->original_length >= 1 && s->low_freq_factor > 0 &&
                                             s->high_freq_factor > s->low_freq_factor),
-           "rope scaling llama3: original length %d, frequency factors %g and %g: must be at least "
-           "1, and positive and ascending",
+           "--rope-scaling llama3: --rope-original-length %d must be at least 1, and "
+           "--rope-low-freq-factor %g and --rope-high-freq-factor %g positive and ascending",
            s->original_length, s->low_freq_factor, s->high_freq_factor);
 }
 
@@ -146,12 +146,24 @@ static void check_documents(const trine_data *d, int vocab, fault_list *f) {
            "--end-token-id %d: must be below the vocabulary size %d", d->end_token, vocab);
 }
 
+/* The three parts of the schedule follow each other. */
+static void check_wsd(const trine_optimizer *o, fault_list *f) {
+    if (o->lr_decay_style != TRINE_DECAY_WSD) return;
+    EXPECT(o->lr_wsd_decay_iters, "--lr-decay-style wsd requires --lr-wsd-decay-iters");
+    EXPECT(
+        (int64_t)o->lr_warmup_iters + o->lr_wsd_decay_iters <= o->lr_decay_iters,
+        "--lr-wsd-decay-iters %d: with --lr-warmup-iters %d more than the %d steps to the end of "
+        "the decay (--lr-decay-iters, else --train-iters)",
+        o->lr_wsd_decay_iters, o->lr_warmup_iters, o->lr_decay_iters);
+}
+
 static void check_training(const trine_config *c, fault_list *f) {
     const trine_optimizer *o = &c->optimizer;
     EXPECT(c->data.data_path,
            "--data-path is required: a token file, which trine-tokens makes from text");
     check_documents(&c->data, c->model.vocab_size, f);
     EXPECT(!(o->min_lr > o->lr), "--min-lr %g: must be between 0 and --lr %g", o->min_lr, o->lr);
+    check_wsd(o, f);
 }
 
 static const char *type_text(trine_dtype type) {

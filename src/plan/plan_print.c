@@ -130,31 +130,10 @@ void plan_print_usual(const search_space *s, const search_layout *best, const us
 
 /* ---- The command line -------------------------------------------------------------------------- */
 
-/* A word of a POSIX shell: in single quotes unless all of its characters are plain. */
-static void print_word(const char *word, FILE *out) {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:+-@%";
-    if (*word && !word[strspn(word, plain)]) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *word; word++) {
-        if (*word == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*word, out);
-    }
-    fputc('\'', out);
-}
-
 static void print_option(void *context, const option *row, const char *value) {
     FILE *out = context;
-    if (!row->help) return; /* no option of a command line */
-    fprintf(out, " --%s", row->name);
-    if (row->kind == OPTION_KIND_FLAG) return;
-    fputc(*value == '-' ? '=' : ' ', out); /* a value that begins with a dash would be an option */
-    print_word(value, out);
+    fputc(' ', out);
+    given_put(row, value, out);
 }
 
 /* Of the heaviest rank, without what libraries take beside the plan. */

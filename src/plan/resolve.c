@@ -150,15 +150,29 @@ gpt_shape resolve_shape(const trine_config *c, const device *dev, int tp_rank) {
     return s;
 }
 
+/* The share of the rate's way down that is left after `ratio` of the decay. */
+static double decay_left(const trine_optimizer *o, double ratio) {
+    bool wsd = o->lr_decay_style == TRINE_DECAY_WSD,
+         linear = o->lr_decay_style == TRINE_DECAY_LINEAR;
+    trine_wsd_decay how = wsd      ? o->lr_wsd_decay_style
+                          : linear ? TRINE_WSD_LINEAR
+                                   : TRINE_WSD_COSINE;
+    switch (how) {
+    case TRINE_WSD_EXPONENTIAL: return 2 * pow(0.5, ratio) - 1;
+    case TRINE_WSD_LINEAR: return 1 - ratio;
+    case TRINE_WSD_MINUS_SQRT: return 1 - sqrt(ratio);
+    default: return 0.5 * (cos(M_PI * ratio) + 1);
+    }
+}
+
 double resolve_learning_rate(const trine_optimizer *o, int64_t step) {
     int64_t warmup = o->lr_warmup_iters, end = o->lr_decay_iters;
     if (step <= warmup) return o->lr * (double)step / (double)warmup;
     if (o->lr_decay_style == TRINE_DECAY_CONSTANT) return o->lr;
     if (step > end) return o->min_lr;
-    double ratio = (double)(step - warmup) / (double)(end - warmup);
-    double left =
-        o->lr_decay_style == TRINE_DECAY_LINEAR ? 1 - ratio : 0.5 * (cos(M_PI * ratio) + 1);
-    return o->min_lr + left * (o->lr - o->min_lr);
+    int64_t begin = o->lr_decay_style == TRINE_DECAY_WSD ? end - o->lr_wsd_decay_iters : warmup;
+    double ratio = step > begin ? (double)(step - begin) / (double)(end - begin) : 0;
+    return o->min_lr + decay_left(o, ratio) * (o->lr - o->min_lr);
 }
 
 state_config resolve_state(const trine_config *config, const program *stages,

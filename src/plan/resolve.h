@@ -46,8 +46,8 @@ bool resolve_ordered(const trine_config *config);
 gpt_shape resolve_shape(const trine_config *config, const device *dev, int tp_rank);
 
 /* The learning rate of update 1, 2, ... (Megatron-LM, OptimizerParamScheduler): linear warm-up, then
- * decay to min_lr at lr_decay_iters, then min_lr. A skipped step does not count as an update:
- * the next step has its rate. */
+ * decay to min_lr at lr_decay_iters, which WSD begins lr_wsd_decay_iters before, then min_lr. A skipped step does not
+ * count as an update: the next step has its rate. */
 double resolve_learning_rate(const trine_optimizer *o, int64_t step);
 
 /* The configuration of the state of the rank at `coord`; `stages` are all programs. Everything is

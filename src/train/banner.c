@@ -17,6 +17,12 @@ static void print_files(const trine_trainer *t, FILE *out) {
                   blend_name(b, i, name, sizeof name),
                   human_count(count, tokens_count(b->sources[i].tokens)),
                   blend_epochs(b, i, samples), t->config.train_iters);
+    if (t->val_beside && t->val.samples)
+        c_fprintf(out,
+                  "         validated on %s, which lies beside it: %s tokens (--val-data-path "
+                  "none: not)\n",
+                  t->config.data.val_data_path,
+                  human_count(count, tokens_count(t->val.samples->sources->tokens)));
 }
 
 static void print_program(const trine_trainer *t, FILE *out) {

@@ -16,10 +16,13 @@
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
 #include "comm/api/one_thread.h"
+#include "config/token_marks.h"
 #include "train/boundaries.h"
+#include "train/decay_time.h"
 #include "train/promise.h"
 #include "train/ranks.h"
 #include "train/load_request.h"
+#include "train/options_text.h"
 #include "train/shards.h"
 #include "train/stop.h"
 #include "train/trainer.h"
@@ -55,7 +58,9 @@ static ckpt_state state_of(const trine_trainer *t) {
                         .finite_step = t->finite_step,
                         .finite_norm = t->finite_norm,
                         .sets_lr = t->sets_lr,
-                        .lr = t->lr};
+                        .lr = t->lr,
+                        .decay_step = t->decay.step,
+                        .decay_update = t->decay.update};
 }
 
 static ckpt_data data_of(const trine_trainer *t) {
@@ -83,6 +88,7 @@ static trine_status restore_state(trine_trainer *t, const ckpt_source *source) {
     t->finite_step = saved->finite_step;
     t->finite_norm = saved->finite_norm;
     if (saved->sets_lr) t->sets_lr = true, t->lr = saved->lr;
+    decay_time_restore(t, saved);
     return restore_scaler(&t->scale, source);
 }
 
@@ -193,8 +199,14 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
     report_data(t, source, out);
     run_tokenizer_report(&t->tokenizer, source, out);
     const char *config = ckpt_saved_config(source);
-    TRY(config ? settings_compare(config, &t->config, out) : TRINE_OK);
+    const trine_config asked = decay_time_config(t);
+    TRY(config ? settings_compare(config, &asked, out) : TRINE_OK);
     if (config && !weights_alone(c, source)) promise_report(t, ckpt_saved_exact(source), out);
+    if (t->decay.step)
+        fprintf(out,
+                "  the learning rate decays since step %" PRId64
+                ", by --max-minutes; the last step is %d\n",
+                t->decay.step, t->config.train_iters);
     if (t->steps >= t->config.train_iters)
         fprintf(out, "  --train-iters %d: all steps are done, nothing to train or save\n",
                 t->config.train_iters);
@@ -324,7 +336,10 @@ static trine_status check_request(const trine_checkpoint *c) {
         const char *fault = request_fault(c, i);
         CHECK(!fault, TRINE_EINVAL, "%s", fault);
     }
-    return TRINE_OK;
+    if (token_marks_check(c->save_at_tokens) == TRINE_OK) return TRINE_OK;
+    char why[200];
+    snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(TRINE_EINVAL, "--save-at-tokens: %s", why);
 }
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
@@ -348,9 +363,20 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-static trine_status prepare(const trine_trainer *t, shard_set *p, char **config) {
+/* The count of c->save_at_tokens that the last step has reached; 0: none. */
+static uint64_t reached_mark(const trine_trainer *t, const trine_checkpoint *c) {
+    uint64_t length = (uint64_t)t->config.model.seq_length,
+             step = (uint64_t)t->config.global_batch_size * length, now = t->samples * length;
+    return now ? token_marks_between(c->save_at_tokens, now - step, now) : 0;
+}
+
+/* options: on rank 0. */
+static trine_status prepare(const trine_trainer *t, const trine_checkpoint *c, shard_set *p,
+                            char **config, char **options) {
     TRY(shards_to_save(&t->held, p));
-    return settings_print(&t->config, config);
+    const trine_config asked = decay_time_config(t);
+    TRY(settings_print(&asked, config));
+    return trine_world_rank(t->world) == 0 ? options_text_make(t, c, options) : TRINE_OK;
 }
 
 trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
@@ -359,11 +385,15 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     ONE_THREAD(t->world, __func__);
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     TRY(trainer_between_steps(t, __func__));
-    char *config = NULL, exact[MANIFEST_EXACT];
+    char *config = NULL, *options = NULL, exact[MANIFEST_EXACT];
+    char keep[100];
+    uint64_t mark = reached_mark(t, c);
     shard_set p;
+    snprintf(keep, sizeof keep,
+             "saved at %" PRIu64 " tokens (--save-at-tokens); --keep does not remove it\n", mark);
     promise_text(t, exact);
     comm_doing("saving a checkpoint");
-    trine_status status = trine_world_agree(t->world, prepare(t, &p, &config));
+    trine_status status = trine_world_agree(t->world, prepare(t, c, &p, &config, &options));
     ckpt_image image = {.dev = t->dev,
                         .tensors = p.tensors,
                         .kinds = p.kinds,
@@ -373,6 +403,8 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .state = state_of(t),
                         .data = data_of(t),
                         .config = config,
+                        .options = options,
+                        .keep = mark ? keep : NULL,
                         .exact = exact,
                         .carried = &t->tokenizer.files,
                         .tokenizer = t->tokenizer.hash,
@@ -382,7 +414,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
     if (status == TRINE_OK)
         status = ckpt_save(t->mesh, &image, c->save, c->keep, report_stream(t, out));
     if (status == TRINE_OK) t->saved = t->steps;
-    free(config);
+    free(config), free(options);
     shards_free(&p);
     return done_with(status_user(status));
 }
@@ -448,8 +480,10 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
     ONE_THREAD(t->world, __func__);
     TRY(trainer_between_steps(t, __func__));
     TRY(check_stop(t, c, "after", out, stop));
+    if (!*stop) TRY(decay_time_step(t, c->max_minutes, report_stream(t, out)));
     bool last = *stop || t->steps == t->config.train_iters;
-    bool due = last || (c->save_interval > 0 && t->steps % c->save_interval == 0);
+    bool due =
+        last || reached_mark(t, c) || (c->save_interval > 0 && t->steps % c->save_interval == 0);
     trine_status status = c->save && due ? trine_trainer_save(t, c, out) : TRINE_OK;
     if (last && status == TRINE_OK) stop_saved();
     if (*stop && status == TRINE_OK && t->steps < t->config.train_iters) report_saved(t, c, out);

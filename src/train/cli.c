@@ -1,4 +1,5 @@
 #include <string.h>
+#include <unistd.h>
 
 #include "base/output.h"
 #include "base/status.h"
@@ -18,7 +19,8 @@ static options make_table(const char *program, const trine_config *config, const
 }
 
 #define VALIDATES "requires --val-data-path: without it nothing is validated"
-#define DECAYS    "requires a --lr-decay-style that decays, cosine or linear"
+#define DECAYS    "requires a --lr-decay-style that decays, cosine, linear or wsd"
+#define WSD       "requires --lr-decay-style wsd"
 #define SCALES    "requires --fp16 without --loss-scale: a dynamic loss scale"
 #define REQUEST_RULE(i)                                                                            \
     { NULL, request_fault(c, i) != NULL, request_fault(c, i) }
@@ -33,6 +35,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
     const char *unread = gpt_unread(&config->model);
     bool validates = config->data.val_data_path,
          falls = config->optimizer.lr_decay_style != TRINE_DECAY_CONSTANT,
+         wsd = config->optimizer.lr_decay_style == TRINE_DECAY_WSD,
          scales = p->fp16 && p->loss_scale == 0, looks = r->dry_run || r->explain || r->layouts,
          gpus = !strcmp(config->parallel.device, "cuda"),
          shards = config->parallel.zero >= TRINE_ZERO_2;
@@ -42,6 +45,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         REQUEST_RULE(2),
         {"load-weights-only", !c->load, "--load-weights-only requires --load"},
         {"save-interval", c->save_interval && !c->save, "--save-interval requires --save"},
+        {"save-at-tokens", !c->save, "--save-at-tokens requires --save"},
         {"keep", c->keep && !c->save, "--keep requires --save"},
         {"max-minutes", c->max_minutes > 0 && !c->save,
          "--max-minutes requires --save; the run would be lost"},
@@ -50,6 +54,9 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"eval-iters", !validates, "--eval-iters " VALIDATES},
         {"min-lr", config->optimizer.min_lr > 0 && !falls, "--min-lr " DECAYS},
         {"lr-decay-iters", config->optimizer.lr_decay_iters && !falls, "--lr-decay-iters " DECAYS},
+        {"lr-wsd-decay-iters", config->optimizer.lr_wsd_decay_iters && !wsd,
+         "--lr-wsd-decay-iters " WSD},
+        {"lr-wsd-decay-style", !wsd, "--lr-wsd-decay-style " WSD},
         {"loss-scale", p->loss_scale > 0 && !p->fp16, "--loss-scale requires --fp16"},
         {"initial-loss-scale", !scales, "--initial-loss-scale " SCALES},
         {"min-loss-scale", !scales, "--min-loss-scale " SCALES},
@@ -88,6 +95,23 @@ static trine_status model_of_load(trine_model *m, const trine_run *run) {
     return TRINE_OK;
 }
 
+/* Without --val-data-path: the file that trine-tokens has written beside the training's, if it is there. */
+static void find_validation(trine_config *config, trine_run *run) {
+    static const char ours[] = "_train.bin", other[] = "_val.bin";
+    trine_data *d = &config->data;
+    if (d->val_data_path) {
+        if (!strcmp(d->val_data_path, CONFIG_NO_FILE)) d->val_data_path = NULL;
+        return;
+    }
+    size_t length = d->data_path ? strlen(d->data_path) : 0, end = strlen(ours);
+    if (length < end || strcmp(d->data_path + length - end, ours) != 0) return;
+    if (length >= sizeof run->val_data_words) return;
+    snprintf(run->val_data_words, sizeof run->val_data_words, "%.*s%s", (int)(length - end),
+             d->data_path, other);
+    run->val_beside = access(run->val_data_words, F_OK) == 0;
+    if (run->val_beside) d->val_data_path = run->val_data_words;
+}
+
 /* What --plan must not search. */
 static unsigned kept_by_plan(const options *o) {
     unsigned keeps = 0;
@@ -115,6 +139,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     options_defaults(&table);
     config->model = model;
     TRY(options_parse(&table, argc, argv));
+    find_validation(config, run);
     run->profile |= run->profile_json != NULL;
     run->plan_keeps = kept_by_plan(&table);
     return check_rules(&table, config, run);

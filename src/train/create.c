@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
+#include "config/config.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
 #include "train/joules.h"
@@ -65,14 +66,23 @@ static trine_status open_samples(trine_trainer *t, trainer_data *d, const char *
     return blend_fingerprint(d->samples, &d->print, NULL);
 }
 
+/* The file may be one that nobody has named (trine_run.val_beside). */
+static trine_status open_validation(trine_trainer *t) {
+    char why[2048];
+    trine_status status =
+        open_samples(t, &t->val, t->config.data.val_data_path, SAMPLER_SEQUENTIAL);
+    if (status != TRINE_EDATA && status != TRINE_EINVAL) return status;
+    snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(status, "%s; --val-data-path " CONFIG_NO_FILE " trains without validation", why);
+}
+
 /* Opens the files first: the model's size depends on their vocabulary. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
     TRY(open_samples(t, &t->train, c->data.data_path,
                      c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
-    if (c->data.val_data_path)
-        TRY(open_samples(t, &t->val, c->data.val_data_path, SAMPLER_SEQUENTIAL));
+    if (c->data.val_data_path) TRY(open_validation(t));
     return boundaries_resolve(t);
 }
 
@@ -175,6 +185,7 @@ static trine_status find_peak(trine_trainer *t) {
 static trine_status setup_alone(trine_trainer *t) {
     TRY(name_program(t));
     TRY(trainer_own_strings(t));
+    t->asked = t->config;
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
@@ -274,6 +285,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     blend_close(&t->train.samples);
     blend_close(&t->val.samples);
     run_tokenizer_free(&t->tokenizer);
+    free(t->run_options);
     for (int i = 0; i < TRAINER_STRINGS; i++) free(t->strings[i]);
     free(t);
     *trainer = NULL;

@@ -8,6 +8,7 @@
 #include "data/blend.h"
 #include "plan/resolve.h"
 #include "plan/search.h"
+#include "train/options_text.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
 
@@ -140,5 +141,6 @@ trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run) {
     CHECK_GIVEN(trainer, "trainer");
     CHECK_GIVEN(run, "run");
     trainer->planned = run->planned;
-    return TRINE_OK;
+    trainer->val_beside = run->val_beside;
+    return options_text_run(trainer, run);
 }

@@ -159,10 +159,15 @@ bool stop_heard(void) {
  * limit, else the signal's number plus one; of several ranks the lowest wins. */
 #define RANK_BITS 32
 
+double stop_elapsed(void) {
+    if (!(began > 0)) began = clock_seconds();
+    return clock_seconds() - began;
+}
+
 static int64_t own_reason(double max_minutes, int rank) {
     int64_t signal = caught, reason = 0;
-    if (!(began > 0)) began = clock_seconds();
-    if (max_minutes > 0 && clock_seconds() - began >= 60 * max_minutes) reason = 1;
+    double elapsed = stop_elapsed();
+    if (max_minutes > 0 && elapsed >= 60 * max_minutes) reason = 1;
     if (signal) reason = signal + 1;
     return reason ? reason << RANK_BITS | (INT32_MAX - rank) : 0;
 }

@@ -31,6 +31,9 @@ typedef struct {
  * Errors: the collectives' own. Collective over: world, if the run can be stopped at all. */
 trine_status stop_asked(trine_comm *world, double max_minutes, bool *stop, stop_reason *why);
 
+/* Seconds since trine_stop_catch, or without it since the first call of this or stop_asked. Not collective. */
+double stop_elapsed(void);
+
 /* From now on there is something to save; or no more. Not collective. */
 void stop_training(void);
 void stop_saved(void);

@@ -25,6 +25,13 @@ typedef struct {
     uint64_t most;      /* the largest of their bytes */
 } trainer_pageable;
 
+/* A decay that begins by time (train/decay_time.h). */
+typedef struct {
+    int64_t step, update; /* after which it has begun; step 0: it has not */
+    int64_t timed;        /* steps of this process that its pace has */
+    double from;          /* stop_elapsed at the end of the first of them */
+} trainer_decay;
+
 typedef struct tensorboard tensorboard; /* train/tensorboard.h */
 
 /* Token files, or the program's samples, and their order. */
@@ -59,6 +66,8 @@ enum { TRAINER_STRINGS = 8 }; /* of a trine_config */
 struct trine_trainer {
     trine_world *world; /* not owned */
     trine_config config;
+    trine_config asked; /* as it was before trine_config_check filled it in; strings are those of `config` */
+    char *run_options;  /* options_text_run; NULL: not told */
     trine_mesh *mesh;
     blocks_writer writer; /* of checkpoints; created by the first save */
     lease *lease; /* rank 0: of the folder that this trainer saves in; NULL: none yet */
@@ -94,6 +103,7 @@ struct trine_trainer {
     int64_t steps, updates;
     int64_t saved; /* the step of the newest checkpoint, if it has this state; -1: none */
     uint64_t samples; /* consumed by the steps so far: index of the next step's first */
+    trainer_decay decay;
     scaler scale;
     trainer_step now; /* now.part PART_NONE: no step is under way */
     bool sets_lr;     /* trine_trainer_set_lr: the learning rate of every step is lr */
@@ -105,6 +115,7 @@ struct trine_trainer {
     char overflow[OVERFLOW_TEXT]; /* of the last step, if it was skipped */
     uint64_t peak_bytes; /* the largest rank's plan */
     trine_planned planned; /* zeros: no plan */
+    bool val_beside;       /* trine_run.val_beside */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */
     char *strings[TRAINER_STRINGS]; /* owned copies of the configuration's; NULL: not given */

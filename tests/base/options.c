@@ -384,27 +384,30 @@ static void help_shows_groups_and_defaults(void **state) {
                  .at = {&s}};
     char *text = help_of(&o);
     assert_string_equal(
-        text, "Usage: program [options] FILE...\n"
-              "\n"
-              "Model:\n"
-              "  --num-layers N               transformer layers (default: 12)\n"
-              "\n"
-              "Parallel:\n"
-              "  --tp, --tensor-model-parallel-size N\n"
-              "                               tensor parallel size (default: 1)\n"
-              "  --schedule naive|gpipe|1f1b  order of micro-batches (default: gpipe)\n"
-              "  --audit                      compare every collective\n"
-              "\n"
-              "Rest:\n"
-              "  --any N                      any number (default: -1)\n"
-              "  --seed, -s N                 of all that is random (default: 1337)\n"
-              "  --lr X                       learning rate (default: 0.0006)\n"
-              "  --adam-beta1 X               decay of the mean (default: 0.9)\n"
-              "  --free X                     any number (default: 0)\n"
-              "  --data-path FILE             token file or glob (default: corpus_*.bin)\n"
-              "  --log FILE                   metrics\n"
-              "  --help, -h                   print this and exit\n"
-              "  --version                    print the program's name and version and exit\n");
+        text,
+        "Usage: program [options] FILE...\n"
+        "\n"
+        "Model:\n"
+        "  --num-layers N               transformer layers (default: 12)\n"
+        "\n"
+        "Parallel:\n"
+        "  --tp, --tensor-model-parallel-size N\n"
+        "                               tensor parallel size (default: 1)\n"
+        "  --schedule naive|gpipe|1f1b  order of micro-batches (default: gpipe)\n"
+        "  --audit                      compare every collective\n"
+        "\n"
+        "Rest:\n"
+        "  --any N                      any number (default: -1)\n"
+        "  --seed, -s N                 of all that is random (default: 1337)\n"
+        "  --lr X                       learning rate (default: 0.0006)\n"
+        "  --adam-beta1 X               decay of the mean (default: 0.9)\n"
+        "  --free X                     any number (default: 0)\n"
+        "  --data-path FILE             token file or glob (default: corpus_*.bin)\n"
+        "  --log FILE                   metrics\n"
+        "  --help, -h                   print this and exit\n"
+        "  --version                    print the program's name and version and exit\n"
+        "  @FILE                        more options from a file, with # comments and quoting as "
+        "in a shell\n");
     free(text);
 }
 

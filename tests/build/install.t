@@ -141,6 +141,14 @@ pages_too() {
 }
 check "each has a manual page with every option" pages_too
 
+# tests/base/completion.t tries them.
+completions_too() {
+    for p in $programs; do
+        bash -ec ". $dir/usr/share/bash-completion/completions/$p && complete -p $p" | grep -q -- '-F _trine' || { echo "$p"; return 1; }
+    done
+}
+check "each has a completion for bash" completions_too
+
 # As rendered by man: no warnings; the name, a heading and an option at the start of their lines.
 rendered() {
     for p in $programs; do

@@ -36,7 +36,7 @@ wrong() {
 
 # same JOB STEP: the step in the folder equals that job's
 same() {
-    diff -r -q "$ckpt/step-$2" "$dir/alone-$1/step-$2" >/dev/null 2>&1
+    diff -r -q -x options.txt "$ckpt/step-$2" "$dir/alone-$1/step-$2" >/dev/null 2>&1
 }
 
 # kept JOB: what the job reported as saved exists. If each job starts from scratch, every step is its own; if jobs

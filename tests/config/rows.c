@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/settings.h"
 #include "config/given.h"
@@ -149,8 +150,9 @@ static void words_are_those_of_the_row(void **state) {
         case OPTION_KIND_WORD:
         case OPTION_KIND_CHOICE:
         case OPTION_KIND_STRING:
-        case OPTION_KIND_BLEND:
-            line_refuses(row, row->words && row->kind != OPTION_KIND_STRING ? "other" : "");
+        case OPTION_KIND_BLEND:;
+            bool of_words = row->kind == OPTION_KIND_WORD || row->kind == OPTION_KIND_CHOICE;
+            line_refuses(row, of_words ? "other" : "");
             check_refuses(&o, &v, row);
             words++;
             break;
@@ -176,6 +178,8 @@ static void change(const options *o, const option *row) {
     case OPTION_KIND_TYPE:
         if (!strcmp(row->name, "trace-steps"))
             *(trine_steps *)to = (trine_steps){3, 5};
+        else if (!strcmp(row->name, "save-at-tokens"))
+            *(const char **)to = "10K,2M";
         else
             *(const trine_family **)to = &trine_llama;
         break;
@@ -264,6 +268,83 @@ static void a_schedule_from_a_file_is_its_name(void **state) {
     }
 }
 
+/* ---- options.txt ------------------------------------------------------------------------------ */
+
+/* What --model, --plan and --hardware choose is in other options. */
+static bool is_left_out(const option *row) {
+    return !strcmp(row->name, "model") || !strcmp(row->name, "plan") ||
+           !strcmp(row->name, "hardware");
+}
+
+/* Each option in the file of options that `lines` prints. */
+static void read_back(const options *o, const options *again, const char *name) {
+    static char path[] = "/tmp/trine-rows-XXXXXX", at[40];
+    static int fd = -1;
+    if (fd < 0) assert_true((fd = mkstemp(path)) >= 0);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    given_lines(o, out);
+    assert_int_equal(fclose(out), 0);
+    snprintf(at, sizeof at, "@%s", path);
+    trine_status status = options_parse(again, 2, (char *[]){"train_gpt", at, NULL});
+    if (status != TRINE_OK) fail_msg("%s: %s", name, status_message());
+    for (size_t i = 0; i < o->count; i++) {
+        const option *row = &o->rows[i];
+        char text[2][OPTION_TEXT];
+        if (row->kind == OPTION_KIND_HEADING || is_left_out(row)) continue;
+        const char *a = given_text(o, row, text[0]), *b = given_text(again, row, text[1]);
+        if (b && row->kind == OPTION_KIND_BLEND && !strcmp(b, CONFIG_NO_FILE)) b = NULL;
+        if ((!a != !b) || (a && strcmp(a, b) != 0))
+            fail_msg("%s: --%s is %s, and %s in the file", name, row->name, a, b);
+    }
+    unlink(path), close(fd), fd = -1;
+    memcpy(strstr(path, "rows-") + 5, "XXXXXX", 6);
+}
+
+/* Whether the row can have the value that `change` gives it. */
+static bool can_change(const options *o, const option *row) {
+    bool file = row->kind == OPTION_KIND_STRING && !row->help; /* of --schedule */
+    char text[600];
+    if (row->kind == OPTION_KIND_HEADING || row->kind == OPTION_KIND_BLEND || file) return false;
+    change(o, row);
+    return !options_fault(o, row, text, sizeof text);
+}
+
+/* Each row alone with another value than its default, then all of them. A number outside its row's range is skipped. */
+static void options_txt_makes_the_same_values(void **state) {
+    (void)state;
+    values v, after, every;
+    const options all = table_of(&every);
+    int changed = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const options o = table_of(&v), again = table_of(&after);
+        if (!can_change(&o, &o.rows[i])) continue;
+        read_back(&o, &again, o.rows[i].name);
+        assert_true(can_change(&all, &all.rows[i]));
+        changed++;
+    }
+    assert_true(changed > 80);
+    every.config.data.data_path = "0.7 a\\ b.bin 0.3 'c'.bin";
+    every.config.data.val_data_path = "--odd name";
+    const options again = table_of(&after);
+    read_back(&all, &again, "all rows");
+}
+
+/* Sizes that are the defaults are written, too: --load in the file would give the folder's. */
+static void options_txt_has_every_size(void **state) {
+    (void)state;
+    values v;
+    char text[2000] = "";
+    const options o = table_of(&v);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    assert_non_null(out);
+    given_lines(&o, out);
+    fclose(out);
+    assert_string_equal(text, "--num-layers 12\n--hidden-size 768\n--num-attention-heads 12\n"
+                              "--ffn-hidden-size 0\n--seq-length 1024\n--vocab-size 0\n"
+                              "--data-path text.bin\n--val-data-path none\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_allowed),
@@ -273,6 +354,8 @@ int main(void) {
         cmocka_unit_test(saved_values_come_back),
         cmocka_unit_test(given_values_come_back),
         cmocka_unit_test(a_schedule_from_a_file_is_its_name),
+        cmocka_unit_test(options_txt_makes_the_same_values),
+        cmocka_unit_test(options_txt_has_every_size),
     };
     return HARNESS_RUN_ALONE(tests);
 }

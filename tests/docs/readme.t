@@ -97,7 +97,7 @@ cat docs/*.md >"$dir/home/corpus.txt"
 awk '/^## Train on your text/ { on = 1; next } on && /^    / { print substr($0, 5) } on && /^[A-Z]/ { exit }' README.md |
     sed 's/--train-iters 300/--train-iters 4/; s/--train-iters 600/--train-iters 6/; s/--tokens 200/--tokens 20/' >"$dir/commands"
 trained() {
-    [ "$(grep -c -e trine-tokens -e train_gpt -e trine-generate "$dir/commands")" -eq 4 ] || return 1
+    [ "$(grep -c -e trine-token -e train_gpt -e trine-generate "$dir/commands")" -eq 5 ] || return 1
     (cd "$dir/home" && bash -eu "$dir/commands") || return 1
     numbers "$dir/home/run.jsonl" | grep -c '"step"' | grep -qx 9 # six steps, validations at 0, 4 and 6
 }

@@ -114,11 +114,46 @@ evaluates 0 --choices "$dir/questions" --limit 1
 [ "$status" -eq 0 ] && prints 1 "acc            1.0000, standard error 0.0000"
 result $? "the first question only, for people"
 
+# ---- Minimal pairs
+
+cat >"$dir/pairs" <<'PAIRS'
+{"sentence_good": "the cat sat.", "sentence_bad": "the cat xqz.", "UID": "letters", "field": "x"}
+
+{"sentence_good": "cat sat. the", "sentence_bad": "cat sat. qzx", "UID": "order"}
+{"sentence_good": "the cat sat.", "sentence_bad": "the cat sat.", "UID": "letters"}
+PAIRS
+evaluates 0 --pairs "$dir/pairs" --json --scores "$dir/scores"
+[ "$status" -eq 0 ] && holds '$j->{task} eq "pairs" && $j->{pairs} == 3 && near($j->{acc}, 2 / 3) && $j->{ties} == 1 &&
+    near($j->{acc_stderr}, 1 / 3) && $j->{uids}{letters}{pairs} == 2 && near($j->{uids}{letters}{acc}, 0.5) &&
+    $j->{uids}{order}{acc} == 1 && $j->{uids}{order}{ties} == 0'
+result $? "pairs: accuracy in all and by UID, ties wrong"
+cp "$dir/json" "$dir/alone" && cp "$dir/scores" "$dir/scores-alone"
+
+printf 'the cat sat.' >"$dir/sentence"
+evaluates 0 --text "$dir/sentence" --json
+sum=$(sed -n '1s/.*"good":-\([^,]*\),.*/\1/p' "$dir/scores")
+[ "$status" -eq 0 ] && [ "$(wc -l <"$dir/scores")" -eq 3 ] && [ -n "$sum" ] && holds "near(\$j->{nats}, $sum, 1e-12)"
+result $? "a score is the sentence's nats"
+
+for layout in "2 --dp 2" "2 --pp 2"; do
+    # shellcheck disable=SC2086  # words are meant to be split
+    evaluates $layout --pairs "$dir/pairs" --json --scores "$dir/scores"
+    [ "$status" -eq 0 ] && cmp "$dir/json" "$dir/alone" && cmp "$dir/scores" "$dir/scores-alone"
+    result $? "the same bits with layout $layout"
+done
+evaluates 0 --pairs "$dir/pairs" --limit 2
+[ "$status" -eq 0 ] && prints 1 "pairs          2, of which 0 ties count as wrong" && prints 1 "1.0000 of     1  order"
+result $? "the first two pairs, for people"
+refused 0 "--scores requires --pairs" "scores of a text" --text "$text" --scores "$dir/scores"
+echo '{"sentence_good": "the cat sat. the cat", "sentence_bad": "the"}' >>"$dir/pairs"
+refused 0 "$dir/pairs:5: a sentence of 20 tokens, more than the sequence length 16 + 1" "a sentence beyond the positions" \
+    --pairs "$dir/pairs"
+
 # ---- Errors
 
-refused 0 "expected one of --text, --data and --choices, got 0" "no task"
-refused 2 "expected one of --text, --data and --choices, got 2" "two tasks" --text "$text" --data "$dir/all_train.bin"
-refused 0 "--limit requires --choices" "a limit of questions without any" --text "$text" --limit 1
+refused 0 "expected one of --text, --data, --choices and --pairs, got 0" "no task"
+refused 2 "expected one of --text, --data, --choices and --pairs, got 2" "two tasks" --text "$text" --data "$dir/all_train.bin"
+refused 0 "--limit requires --choices or --pairs" "a limit of questions without any" --text "$text" --limit 1
 refused 0 "--stride requires --text or --data" "windows without a text" --choices "$dir/questions" --stride 4 --max-tokens 9
 refused 0 "$dir/none: " "a missing text" --text "$dir/none"
 : >"$dir/empty"

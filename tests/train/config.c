@@ -707,6 +707,49 @@ static void a_warm_up_beyond_the_end_is_finite(void **state) {
     }
 }
 
+/* Megatron-LM's OptimizerParamScheduler.get_lr (optimizer_param_scheduler.py), written again: 8 until step 14 of 24,
+ * then down to 2 in ten steps, and 2. */
+static void wsd_decays_last(void **state) {
+    (void)state;
+    for (int style = 0; style < 4; style++) {
+        trine_optimizer o = decay(TRINE_DECAY_WSD);
+        o.lr_decay_iters = 24, o.lr_wsd_decay_iters = 10,
+        o.lr_wsd_decay_style = (trine_wsd_decay)style;
+        assert_rate(&o, 2, 4);
+        for (int step = 4; step <= 14; step++) assert_rate(&o, step, 8);
+        for (int step = 15; step <= 24; step++) {
+            double r = (step - 14) / 10.0;
+            const double left[] = {2 * exp2(-r) - 1, 1 - r,
+                                   1 - sin(M_PI * r / 2) * sin(M_PI * r / 2), 1 - sqrt(r)};
+            assert_rate(&o, step, 2 + 6 * left[style]);
+        }
+        assert_rate(&o, 24, 2);
+        assert_rate(&o, 25, 2);
+    }
+}
+
+static void wsd_has_room_for_its_parts(void **state) {
+    (void)state;
+    trine_config c = trine_config_default();
+    c.data.data_path = "text.bin";
+    c.optimizer.lr_decay_style = TRINE_DECAY_WSD;
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL,
+            "--lr-decay-style wsd requires --lr-wsd-decay-iters");
+    c.optimizer.lr_wsd_decay_iters = 60;
+    c.optimizer.lr_warmup_iters = 41;
+    REFUSED(trine_config_check(&c, 1), TRINE_EINVAL,
+            "--lr-wsd-decay-iters 60: with --lr-warmup-iters 41 more than the 100 steps to the end "
+            "of the decay "
+            "(--lr-decay-iters, else --train-iters)");
+    c.optimizer.lr_warmup_iters = 40;
+    OK(trine_config_check(&c, 1));
+    trine_run r;
+    REFUSED(parse(WORDS("--lr-wsd-decay-iters", "5"), &c, &r), TRINE_EINVAL,
+            "--lr-wsd-decay-iters requires --lr-decay-style wsd");
+    REFUSED(parse(WORDS("--lr-wsd-decay-style", "linear"), &c, &r), TRINE_EINVAL,
+            "--lr-wsd-decay-style requires --lr-decay-style wsd");
+}
+
 static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(the_defaults_need_only_data),
     cmocka_unit_test(dp_is_what_is_left_of_the_ranks),
@@ -735,6 +778,8 @@ static const struct CMUnitTest config_tests[] = {
     cmocka_unit_test(after_the_end_it_stays),
     cmocka_unit_test(no_warm_up_starts_on_the_curve),
     cmocka_unit_test(a_warm_up_beyond_the_end_is_finite),
+    cmocka_unit_test(wsd_decays_last),
+    cmocka_unit_test(wsd_has_room_for_its_parts),
 };
 
 int main(void) {

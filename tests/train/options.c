@@ -23,6 +23,11 @@ typedef struct {
 } row;
 
 #define LLAMA "--family llama"
+#define LLAMA3                                                                                     \
+    LLAMA " --rope-scaling llama3 --rope-scaling-factor 2 --rope-low-freq-factor 1 "               \
+          "--rope-high-freq-factor 4 "                                                             \
+          "--rope-original-length 8"
+#define WSD "--lr-decay-style wsd --lr-wsd-decay-iters 2"
 
 static const row rows[] = {
     {"model", "smollm2-135m", SEEN, NULL, "--hidden-size 36 --num-attention-heads 9"},
@@ -41,6 +46,9 @@ static const row rows[] = {
     {"rope-scaling", "linear --rope-scaling-factor 8", SEEN, LLAMA, NULL},
     {"rope-scaling-factor", "4", SEEN, LLAMA " --rope-scaling linear --rope-scaling-factor 2",
      NULL},
+    {"rope-low-freq-factor", "2", SEEN, LLAMA3, NULL},
+    {"rope-high-freq-factor", "8", SEEN, LLAMA3, NULL},
+    {"rope-original-length", "32", SEEN, LLAMA3, NULL},
     {"untied", "", SEEN, NULL, NULL},
     {"hidden-dropout", "0.1", SEEN, NULL, NULL},
     {"attention-dropout", "0.1", SEEN, NULL, NULL},
@@ -95,6 +103,8 @@ static const row rows[] = {
     {"lr-warmup-iters", "2", SEEN, NULL, NULL},
     {"lr-decay-iters", "9", SEEN, "--lr-decay-style cosine", NULL},
     {"lr-decay-style", "linear", SEEN, NULL, NULL},
+    {"lr-wsd-decay-iters", "1", SEEN, WSD, NULL},
+    {"lr-wsd-decay-style", "linear", SEEN, WSD, NULL},
     {"weight-decay", "0.5", SEEN, NULL, NULL},
     {"decay-all", "", SEEN, NULL, NULL},
     {"adam-beta1", "0.5", SEEN, NULL, NULL},
@@ -106,6 +116,7 @@ static const row rows[] = {
     {"save", "folder", JOB, NULL, NULL},
     {"save-interval", "1", JOB, "--save folder", NULL},
     {"keep", "1", JOB, "--save folder", NULL},
+    {"save-at-tokens", "1K", JOB, "--save folder", NULL},
     {"load", "folder", JOB, NULL, NULL},
     {"load-weights-only", "", JOB, "--load folder", NULL},
     {"pretrained-checkpoint", "folder", JOB, "--load auto --save folder", NULL},

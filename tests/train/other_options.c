@@ -74,7 +74,7 @@ static const char common[] =
 static const char common_loaded[] =
     "train_gpt --train-iters 9 --threads 1 --timeout 60 --lr 1e-2 --lr-warmup-iters 1";
 
-/* What no option sets: rope scaling llama3, which only presets and folders have, and the emulated GPU. Words of a line
+/* Rope scaling llama3 as presets and folders have it, and what no option sets, the emulated GPU. Words of a line
  * that begin with @ have a number behind them. */
 typedef struct {
     int llama3;       /* original length; 0: not llama3 */
@@ -262,6 +262,10 @@ static const row_case cases[] = {
     {"lr-warmup-iters", "--lr-warmup-iters 1", "--lr-warmup-iters 2", ""},
     {"lr-decay-iters", "--lr-decay-iters 7", "--lr-decay-iters 8", ""},
     {"lr-decay-style", "--lr-decay-style cosine", "--lr-decay-style linear", ""},
+    {"lr-wsd-decay-iters", "--lr-wsd-decay-iters 4", "--lr-wsd-decay-iters 6",
+     "--lr-decay-style wsd"},
+    {"lr-wsd-decay-style", "--lr-wsd-decay-style linear", "--lr-wsd-decay-style minus_sqrt",
+     "--lr-decay-style wsd --lr-wsd-decay-iters 4"},
     {"weight-decay", "--weight-decay 0.1", "--weight-decay 0.2", ""},
     {"decay-all", "", "--decay-all", ""},
     {"adam-beta1", "--adam-beta1 0.9", "--adam-beta1 0.8", ""},
@@ -373,10 +377,10 @@ static const char *const others[] = {
     /* data: compared by fingerprints and hashes (trainer, ckpt/tokenizer.t) */
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */
-    "save", "save-interval", "keep", "load", "load-weights-only", "pretrained-checkpoint",
-    "max-minutes", "log-interval", "eval-interval", "eval-iters", "log", "tensorboard", "progress",
-    "peak-tflops", "profile", "profile-json", "trace", "trace-steps", "no-ring", "dry-run",
-    "explain", "layouts", "ranks", "export-schedule", "help"};
+    "save", "save-interval", "save-at-tokens", "keep", "load", "load-weights-only",
+    "pretrained-checkpoint", "max-minutes", "log-interval", "eval-interval", "eval-iters", "log",
+    "tensorboard", "progress", "peak-tflops", "profile", "profile-json", "trace", "trace-steps",
+    "no-ring", "dry-run", "explain", "layouts", "ranks", "export-schedule", "help"};
 
 static bool is_setting(const char *name) {
     for (const option *row = NULL; (row = config_saved_after(row));)

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Options from a file: train_gpt takes them, each checkpoint has those of its run, and they make the same run.
+. tests/lib.sh
+
+token_file "$dir/a train.bin" 20240520 1 2000 2000
+cat >"$dir/options" <<OPTIONS
+# sizes
+--num-layers 2 --hidden-size 32   # narrow
+--num-attention-heads 4 --seq-length 16
+--family llama --rope-scaling llama3 --rope-scaling-factor 2 --rope-low-freq-factor 1
+--rope-high-freq-factor=4 --rope-original-length 8
+--data-path '$dir/a train.bin'
+--train-iters 3 --global-batch-size 4 --threads 1 --lr 1e-2
+OPTIONS
+
+# same NAME: two folders of checkpoints have equal models and states
+same() {
+    for file in model.safetensors optimizer.safetensors manifest.json; do
+        cmp "$dir/one/step-4/$file" "$dir/$1/step-4/$file" || return 1
+    done
+}
+
+run "$TRAIN" "@$dir/options" --train-iters 4 --log-interval 2 --save "$dir/one"
+[ "$status" -eq 0 ] && [ -s "$dir/one/step-4/options.txt" ] && prints 1 'step    4/4'
+result $? "options from a file, of which a later one is overridden"
+
+run "$TRAIN" --train-iters 9 "@$dir/one/step-4/options.txt" --save "$dir/two"
+[ "$status" -eq 0 ] && same two
+result $? "the options in a checkpoint make the same run"
+
+sed "s|$dir/one|$dir/two|" "$dir/one/step-4/options.txt" | cmp - "$dir/two/step-4/options.txt"
+result $? "and are its options again, but for the changed one"
+
+run_ranks 2 "$TRAIN" "@$dir/one/step-4/options.txt" --save "$dir/three" --dp 2
+[ "$status" -eq 0 ] && grep -qx -- '--dp 2' "$dir/three/step-4/options.txt" &&
+    ! grep -q -- '--dp' "$dir/one/step-4/options.txt"
+result $? "what was left to the number of ranks is left to it"
+
+printf '%s\n' '--lr 1e-2' '--zero 4' >"$dir/options"
+run_ranks 2 "$TRAIN" "@$dir/options"
+messages 1 && says 1 "$dir/options:2: --zero: invalid value \"4\"; expected 0, 1, 2 or 3" && ended
+result $? "an error is named with file and line, once"
+
+run "$BUILD/trine-plan" "@$dir/options"
+messages 1 && says 1 "$dir/options:1: unknown option --lr"
+result $? "in every program"
+
+done_testing
