@@ -273,6 +273,8 @@ EMU_CHECKS  := $(if $(findstring sanitize,$(SAN)),,-fsanitize=alignment,bounds -
 # Not -O3: unrolled kernels with a check at every access take minutes to compile, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
                $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
+# RACES=1: kernels call emu/races.cc at each access (docs/testing.md).
+EMU_KERNEL   := $(EMU_CHECKS) $(if $(RACES),-fsanitize=thread)
 EMU_COMPILE  = $(CCACHE) $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
 EMU_NCCL    := $(BUILD)/emu/libnccl_emu.so
@@ -282,17 +284,19 @@ EMU_KERNELS := $(patsubst tests/%.cu,$(BUILD)/tests/%.o,$(wildcard tests/emu/*.c
 
 $(BUILD)/emu/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS)' >$@
+	@echo '$(CXX) $(EMU_FLAGS) $(EMU_KERNEL)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS) $(EMU_KERNEL)' >$@
 
 $(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(call line,EMU,$<)
-	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(Q)$(EMU_COMPILE) $(EMU_KERNEL) -c $< -o $@
 
+# These always do, but under other sanitizers, which exclude this one.
+$(EMU_KERNELS): EMU_KERNEL := $(EMU_CHECKS) $(if $(SAN),,-fsanitize=thread)
 $(EMU_KERNELS): $(BUILD)/tests/%.o: tests/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(call line,EMU,$<)
-	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(Q)$(EMU_COMPILE) $(EMU_KERNEL) -c $< -o $@
 
 $(EMU_OBJ): $(BUILD)/emu/%.o: emu/%.cc $(BUILD)/emu/flags
 	$(call line,EMU,$<)
