@@ -7,7 +7,7 @@
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
-#                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian), slurm
+#                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal Debian), slurm
 #                     (jobs under Slurm), report (pages in Chromium), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these

@@ -12,10 +12,10 @@
 
 #include "block.h"
 
-#define GRAIN 2                  /* bytes of a cell: no kernel writes single ones */
-#define PAGE  ((size_t)4096)     /* bytes whose cells are allocated together */
-#define MANY  (UINT32_MAX)       /* of blocks or warps */
-#define BANKS 32
+#define GRAIN        2              /* bytes of a cell: no kernel writes single ones */
+#define PAGE         ((size_t)4096) /* bytes whose cells are allocated together */
+#define MANY         (UINT32_MAX)   /* of blocks or warps */
+#define BANKS        32
 #define BANK_BYTES   4
 #define SECTOR_BYTES 32
 
@@ -30,8 +30,9 @@ struct operation {
 struct access {
     uint32_t operation; /* its index in `operations`; 0: none */
     uint32_t block, thread;
-    uint32_t barrier, meeting; /* the barriers of its block, and the meetings of its thread's warp, before it */
-    const void *where;         /* the instruction */
+    uint32_t barrier,
+        meeting; /* the barriers of its block, and the meetings of its thread's warp, before it */
+    const void *where; /* the instruction */
     bool atomic;
 };
 
@@ -39,10 +40,11 @@ struct access {
  * it was more than a warp, or a block. */
 struct cell {
     access write, read;
-    uint32_t lanes;    /* of read's warp */
-    uint32_t earlier;  /* index in `readers` of operations that read before and are not before `read`; 0: none */
+    uint32_t lanes; /* of read's warp */
+    uint32_t
+        earlier; /* index in `readers` of operations that read before and are not before `read`; 0: none */
     bool warps, blocks; /* read is one of several */
-    bool copying;      /* an asynchronous copy that has not ended writes here */
+    bool copying;       /* an asynchronous copy that has not ended writes here */
 };
 
 struct page {
@@ -69,7 +71,8 @@ struct together {
 
 struct counted {
     std::map<std::pair<uintptr_t, uint32_t>, together> warps[EMU_THREADS / 32];
-    std::unordered_map<uintptr_t, uint32_t> times[EMU_THREADS]; /* of an instruction, since the barrier */
+    std::unordered_map<uintptr_t, uint32_t>
+        times[EMU_THREADS]; /* of an instruction, since the barrier */
     std::map<std::string, emu_cost> kernels;
 };
 
@@ -268,7 +271,8 @@ static cell *cell_of(uintptr_t p) {
 }
 
 static void write_cell(cell *c, const void *p, bool shared) {
-    if (c->write.operation && !ordered(c->write, shared)) report(c->write, "writes", "writes", p, shared);
+    if (c->write.operation && !ordered(c->write, shared))
+        report(c->write, "writes", "writes", p, shared);
     if (c->read.operation && (!shared || same_block(c->read))) {
         bool mine = same_block(c->read) && !c->blocks && c->read.barrier == now.barrier;
         uint32_t others = c->lanes & ~(1u << now.thread % 32);
@@ -295,7 +299,8 @@ static void begin_readers(cell *c) {
 }
 
 static void read_cell(cell *c, const void *p, bool shared) {
-    if (c->write.operation && !ordered(c->write, shared)) report(c->write, "writes", "reads", p, shared);
+    if (c->write.operation && !ordered(c->write, shared))
+        report(c->write, "writes", "reads", p, shared);
     access *r = &c->read;
     if (r->operation != now.operation) {
         if (r->operation && !shared && !happened_before(r->operation)) {
@@ -330,7 +335,8 @@ static void touch(const void *p, size_t bytes, bool writes, bool shared) {
     for (uintptr_t at = from; at < end; at += GRAIN) {
         cell *c = cell_of(at);
         if (c->copying && shared && same_block(c->write))
-            report(c->write, "copies asynchronously, without a wait since,", writes ? "writes" : "reads", p, shared);
+            report(c->write, "copies asynchronously, without a wait since,",
+                   writes ? "writes" : "reads", p, shared);
         if (writes)
             write_cell(c, p, shared);
         else
@@ -365,7 +371,8 @@ void emu_races_block_end(void) {
 void emu_races_warp(int thread, unsigned mask) {
     uint32_t latest = 0;
     for (int lane = 0; lane < 32; lane++)
-        if ((mask >> lane & 1) && meetings[thread + lane] > latest) latest = meetings[thread + lane];
+        if ((mask >> lane & 1) && meetings[thread + lane] > latest)
+            latest = meetings[thread + lane];
     for (int lane = 0; lane < 32; lane++)
         if (mask >> lane & 1) meetings[thread + lane] = latest + 1;
 }
@@ -429,10 +436,18 @@ void emu_row_end(void) {
 #if !defined __SANITIZE_THREAD__
 #define HERE __builtin_return_address(0)
 #define EMU_ACCESSES(bytes)                                                                        \
-    void __tsan_read##bytes(void *p) { of_thread(p, bytes, false, HERE); }                         \
-    void __tsan_write##bytes(void *p) { of_thread(p, bytes, true, HERE); }                         \
-    void __tsan_unaligned_read##bytes(void *p) { of_thread(p, bytes, false, HERE); }               \
-    void __tsan_unaligned_write##bytes(void *p) { of_thread(p, bytes, true, HERE); }
+    void __tsan_read##bytes(void *p) {                                                             \
+        of_thread(p, bytes, false, HERE);                                                          \
+    }                                                                                              \
+    void __tsan_write##bytes(void *p) {                                                            \
+        of_thread(p, bytes, true, HERE);                                                           \
+    }                                                                                              \
+    void __tsan_unaligned_read##bytes(void *p) {                                                   \
+        of_thread(p, bytes, false, HERE);                                                          \
+    }                                                                                              \
+    void __tsan_unaligned_write##bytes(void *p) {                                                  \
+        of_thread(p, bytes, true, HERE);                                                           \
+    }
 
 extern "C" {
 EMU_ACCESSES(1)
@@ -441,12 +456,20 @@ EMU_ACCESSES(4)
 EMU_ACCESSES(8)
 EMU_ACCESSES(16)
 
-void __tsan_read_range(void *p, size_t bytes) { of_thread(p, bytes, false, HERE); }
-void __tsan_write_range(void *p, size_t bytes) { of_thread(p, bytes, true, HERE); }
-void __tsan_func_entry(void *) {}
-void __tsan_func_exit(void) {}
-void __tsan_vptr_update(void *, void *) {}
-void __tsan_vptr_read(void *) {}
+void __tsan_read_range(void *p, size_t bytes) {
+    of_thread(p, bytes, false, HERE);
+}
+void __tsan_write_range(void *p, size_t bytes) {
+    of_thread(p, bytes, true, HERE);
+}
+void __tsan_func_entry(void *) {
+}
+void __tsan_func_exit(void) {
+}
+void __tsan_vptr_update(void *, void *) {
+}
+void __tsan_vptr_read(void *) {
+}
 
 void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
     of_thread(from, bytes, false, HERE);

@@ -26,7 +26,7 @@ struct operation {
     emu_run_fn run;
     emu_step_fn step;
     void *context;
-    record *at; /* of RECORD and WAIT */
+    record *at;     /* of RECORD and WAIT */
     emu_clock host; /* what the host had waited for */
     uint32_t races; /* its number there; 0: it has not run */
     operation *next;
