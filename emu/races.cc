@@ -29,12 +29,16 @@ struct operation {
 /* An access: who made it, and when. A copy, product or call of NCCL is one thread of one block. */
 struct access {
     uint32_t operation; /* its index in `operations`; 0: none */
-    uint32_t block, thread;
-    uint32_t barrier,
-        meeting; /* the barriers of its block, and the meetings of its thread's warp, before it */
-    const void *where; /* the instruction */
+    uint32_t block;
+    int32_t where; /* the instruction, from `here` on; 0: none */
+    uint16_t thread, barrier,
+        meeting; /* the barriers of its block, and the meetings of its thread's
+                                          warp, before it */
     bool atomic;
 };
+
+/* A place in the object that kernels are in. */
+static const char here[] = "";
 
 /* Readers since the last write. Of one operation: the lanes of one warp that have read at its latest meeting, or that
  * it was more than a warp, or a block. */
@@ -56,7 +60,7 @@ static std::vector<std::vector<access>> readers(1);
 static std::unordered_map<uintptr_t, page *> pages;
 static const emu_clock *now_clock; /* of the running operation */
 static access now;
-static uint32_t meetings[EMU_THREADS];
+static uint16_t meetings[EMU_THREADS];
 static int atomic_depth, silent;
 static bool on, called;
 
@@ -212,10 +216,11 @@ static bool same_block(const access &a) {
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 /* "attention.cu:120" if binutils are there, else the object's name and the place in it. */
-static void say_where(const void *where, char *text, size_t size) {
+static void say_where(int32_t distance, char *text, size_t size) {
     Dl_info found;
+    const void *where = here + distance;
     text[0] = '\0';
-    if (!where || !dladdr(where, &found) || !found.dli_fname) return;
+    if (!distance || !dladdr(where, &found) || !found.dli_fname) return;
     size_t at = (size_t)((const char *)where - (const char *)found.dli_fbase);
     const char *base = strrchr(found.dli_fname, '/');
     char command[512], line[256] = "";
@@ -346,7 +351,7 @@ static void touch(const void *p, size_t bytes, bool writes, bool shared) {
 
 void emu_races_range(const void *p, size_t bytes, bool writes) {
     if (!on || !emu_is_device(p) || !now.operation) return;
-    now.where = NULL;
+    now.where = 0;
     touch(p, bytes, writes, false);
 }
 
@@ -359,7 +364,8 @@ void emu_races_block(uint32_t block) {
 }
 
 void emu_races_barrier(void) {
-    now.barrier++;
+    if (!on) return;
+    if (++now.barrier == 0) emu_fault("races: a block with 65536 barriers");
     settle();
 }
 
@@ -369,18 +375,20 @@ void emu_races_block_end(void) {
 }
 
 void emu_races_warp(int thread, unsigned mask) {
-    uint32_t latest = 0;
+    uint16_t latest = 0;
+    if (!on) return;
     for (int lane = 0; lane < 32; lane++)
         if ((mask >> lane & 1) && meetings[thread + lane] > latest)
             latest = meetings[thread + lane];
+    if (++latest == 0) emu_fault("races: a warp that meets 65536 times");
     for (int lane = 0; lane < 32; lane++)
-        if (mask >> lane & 1) meetings[thread + lane] = latest + 1;
+        if (mask >> lane & 1) meetings[thread + lane] = latest;
 }
 
 static void become_thread(const void *where) {
-    now.thread = (uint32_t)emu_thread();
+    now.thread = (uint16_t)emu_thread();
     now.meeting = meetings[now.thread];
-    now.where = where;
+    now.where = (int32_t)((intptr_t)where - (intptr_t)here);
     now.atomic = atomic_depth > 0;
 }
 
@@ -423,7 +431,7 @@ void emu_row_begin(const void *row, size_t bytes) {
     silent++;
     if (!counts || !on || emu_thread() < 0) return;
     become_thread(__builtin_return_address(0));
-    count_access((uintptr_t)row, bytes, true, (uintptr_t)now.where);
+    count_access((uintptr_t)row, bytes, true, (uintptr_t)__builtin_return_address(0));
 }
 
 void emu_row_end(void) {
