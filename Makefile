@@ -7,8 +7,9 @@
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
-#                     layout), gpu (the mix, emulated), bare (make demo and make check on a minimal Debian, the demo also without root), slurm
-#                     (jobs under Slurm), report (pages in Chromium), mpich, openmpi5, mpich5 (make check with these MPIs), train (the rest)
+#                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
+#                     Debian, the demo also without root), slurm (jobs under Slurm), report (pages in Chromium), mpich,
+#                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
@@ -278,6 +279,8 @@ EMU_CHECKS  := $(if $(findstring sanitize,$(SAN)),,-fsanitize=alignment,bounds -
 # Not -O3: unrolled kernels with a check at every access take minutes to compile, and run no faster.
 EMU_FLAGS   := -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fPIC -Wno-unknown-pragmas -fno-strict-aliasing $(patsubst -O3,-O2,$(CFLAGS)) \
                $(FLOAT) -Iemu -Isrc -Iinclude $(SAN)
+# RACES=1: kernels call emu/races.cc at each access (docs/testing.md).
+EMU_KERNEL   := $(EMU_CHECKS) $(if $(RACES),-fsanitize=thread)
 EMU_COMPILE  = $(CCACHE) $(CXX) -x c++ $(EMU_FLAGS) $(WERROR) -MMD -MP -MT $@ -MF $@.d
 EMU_LIB     := $(BUILD)/emu/libtrine_cuda.so
 EMU_NCCL    := $(BUILD)/emu/libnccl_emu.so
@@ -287,17 +290,19 @@ EMU_KERNELS := $(patsubst tests/%.cu,$(BUILD)/tests/%.o,$(wildcard tests/emu/*.c
 
 $(BUILD)/emu/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS)' >$@
+	@echo '$(CXX) $(EMU_FLAGS) $(EMU_KERNEL)' | cmp -s - $@ || echo '$(CXX) $(EMU_FLAGS) $(EMU_KERNEL)' >$@
 
 $(EMU_CUDA): $(BUILD)/emu/%.o: src/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(call line,EMU,$<)
-	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(Q)$(EMU_COMPILE) $(EMU_KERNEL) -c $< -o $@
 
+# These always do, but under other sanitizers, which exclude this one.
+$(EMU_KERNELS): EMU_KERNEL := $(EMU_CHECKS) $(if $(SAN),,-fsanitize=thread)
 $(EMU_KERNELS): $(BUILD)/tests/%.o: tests/%.cu $(BUILD)/emu/flags
 	@mkdir -p $(@D)
 	$(call line,EMU,$<)
-	$(Q)$(EMU_COMPILE) $(EMU_CHECKS) -c $< -o $@
+	$(Q)$(EMU_COMPILE) $(EMU_KERNEL) -c $< -o $@
 
 $(EMU_OBJ): $(BUILD)/emu/%.o: emu/%.cc $(BUILD)/emu/flags
 	$(call line,EMU,$<)

@@ -1,6 +1,7 @@
 /* Kernels on the CPU: the threads of a block, their barriers and exchanges. code.h has the interface for
  * kernels, kernel.cc launches. */
 #include "block.h"
+#include "races.h"
 #include "switch.h"
 
 #include <stdio.h>
@@ -220,6 +221,7 @@ static void wait(const char *file, int line, thread_state state) {
 static void release_barrier(void) {
     uint32_t from = emu_random((uint32_t)b.threads);
     b.at_barrier = 0;
+    emu_races_barrier();
     for (int i = 0; i < b.threads; i++) {
         thread *t = &threads[b.begin[((uint32_t)i + from) % (uint32_t)b.threads]];
         if (t != b.current) make_ready(t);
@@ -266,6 +268,7 @@ static uint64_t vote(emu_exchange_kind kind, const thread *warp, unsigned mask) 
 }
 
 static void exchange(thread *warp, unsigned mask, emu_exchange_kind kind) {
+    if (kind == EMU_SYNC) emu_races_warp(number_of(warp), mask);
     uint64_t voted = kind >= EMU_ANY ? vote(kind, warp, mask) : 0;
     for (int lane = 0; lane < 32; lane++) {
         thread *t = &warp[lane];

@@ -138,11 +138,19 @@ template <typename T, typename V> static inline void __stcg(T *p, V value) {
     *p = value;
 }
 
+/* Accesses between these two are atomic, or are a row's of ldmatrix; for races.cc. */
+void emu_atomic_begin(void);
+void emu_atomic_end(void);
+void emu_row_begin(const void *row, size_t bytes);
+void emu_row_end(void);
+
 /* On integers only: their sums do not depend on the order. */
 #define EMU_ATOMIC(name, type, result)                                                             \
     static inline type name(type *p, type value) {                                                 \
+        emu_atomic_begin();                                                                        \
         type old = *p;                                                                             \
         *p = (result);                                                                             \
+        emu_atomic_end();                                                                          \
         return old;                                                                                \
     }
 EMU_ATOMIC(atomicAdd, int, old + value)

@@ -1,6 +1,7 @@
 /* Copies and fills as operations of a stream: memory is read and written when the operation
  * runs, host memory too. (CUDA may copy from memory that is not pinned at once, but need not.) */
 #include "emu.h"
+#include "races.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,10 @@ uint64_t emu_unpinned_copies(void) {
 
 static void run_copy(void *context) {
     copy *c = (copy *)context;
+    emu_races_name(c->src ? "a copy" : "a fill");
     for (size_t i = 0; i < c->height; i++) {
+        if (c->src) emu_races_range(c->src + i * c->src_pitch, c->width, false);
+        emu_races_range(c->dst + i * c->dst_pitch, c->width, true);
         if (c->src)
             memmove(c->dst + i * c->dst_pitch, c->src + i * c->src_pitch, c->width);
         else

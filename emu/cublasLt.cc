@@ -7,6 +7,7 @@
 
 #include "base/half.h"
 #include "emu.h"
+#include "races.h"
 
 #define ALIVE      0x616c697665u
 #define SPLIT_FROM 256   /* a sum of so many terms is split, */
@@ -505,8 +506,33 @@ static void store(const product *p, const float *sums) {
         }
 }
 
+/* `columns` columns of `rows` elements. */
+static void declare(const void *at, uint64_t rows, uint64_t columns, int64_t leading, uint8_t type,
+                    bool writes) {
+    const size_t size = size_of((cudaDataType)type);
+    for (uint64_t j = 0; j < columns; j++)
+        emu_races_range((const char *)at + j * (uint64_t)leading * size, rows * size, writes);
+}
+
+static void declare_factor(const factor *f, uint64_t rows, uint64_t columns) {
+    const bool plain = f->how == CUBLAS_OP_N;
+    declare(f->at, plain ? rows : columns, plain ? columns : rows, f->leading, f->type, false);
+}
+
+static void declare_accesses(const product *p) {
+    const algorithm *a = &p->how;
+    emu_races_name("a product");
+    declare_factor(&p->a, a->rows, a->terms);
+    declare_factor(&p->b, a->terms, a->columns);
+    if (p->bias) declare(p->bias, a->rows, 1, a->rows, a->output, false);
+    if (p->beta != 0.0f) declare(p->c, a->rows, a->columns, p->c_leading, a->output, false);
+    if (a->workspace) emu_races_range(p->workspace, a->workspace, true);
+    declare(p->d, a->rows, a->columns, p->d_leading, a->output, true);
+}
+
 static void run(void *context) {
     product *p = (product *)context;
+    declare_accesses(p);
     const algorithm *a = &p->how;
     const uint64_t rows = a->rows, count = rows * a->columns;
     float *left = (float *)malloc(rows * a->terms * sizeof *left);

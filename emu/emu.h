@@ -62,6 +62,15 @@ void emu_forget_uses(void);
 uint64_t emu_switches(void);
 /* Calls so far of a kind in counts.cc and this name; NULL: of all names. */
 uint64_t emu_calls(const char *kind, const char *name);
+/* Whether kernels were compiled for it; then looks for races from now on, or no longer (races.h). */
+bool emu_races_possible(void);
+void emu_races(bool look);
+/* Of all kernels of that name, if TRINE_EMU_ACCESSES is set: what the warps' accesses cost (races.h). */
+typedef struct {
+    uint64_t accesses, bytes, sectors;       /* of device memory */
+    uint64_t shared_accesses, passes, least; /* of shared memory: over the banks; the fewest possible */
+} emu_cost;
+emu_cost emu_cost_of(const char *kernel);
 /* Installs handlers that report illegal accesses before the process dies; cudaSetDevice does this once. */
 void emu_catch_signals(void);
 /* The n-th operation from now and everything after it fail with this error; 0 cancels. */
@@ -84,6 +93,8 @@ bool emu_memory_touch(const void *p);
 /* signals.cc: faults go to emu_memory_touch first. */
 void emu_signals_begin(void);
 void emu_signals_end(void);
+/* Whether [p, p + bytes) is the running block's shared memory; kernel.cc. */
+bool emu_is_shared(const void *p, size_t bytes);
 /* Describes the allocation around p for a message; "no allocation" if there is none. */
 void emu_describe(const void *p, char *text, size_t size);
 /* streams.cc: runs all operations; returns the device's error. */

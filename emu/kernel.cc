@@ -2,6 +2,7 @@
  * stream reaches the launch. Shared memory is filled with NaNs when a kernel starts and, sometimes, when a block
  * starts. */
 #include "block.h"
+#include "races.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,11 +53,15 @@ static bool between(const char *p, size_t bytes, const char *begin, const char *
     return begin && p >= begin && p <= end && bytes <= (size_t)(end - p);
 }
 
+bool emu_is_shared(const void *p, size_t bytes) {
+    const char *at = (const char *)p;
+    return between(at, bytes, shared_now, shared_end) ||
+           between(at, bytes, __start_emu_shared, __stop_emu_shared);
+}
+
 void emu_check_shared(const char *what, const void *p, size_t bytes, size_t align, const char *file,
                       int line) {
-    const char *at = (const char *)p;
-    if (!between(at, bytes, shared_now, shared_end) &&
-        !between(at, bytes, __start_emu_shared, __stop_emu_shared))
+    if (!emu_is_shared(p, bytes))
         emu_fault("%s at %p: not shared memory, %s:%d", what, p, file, line);
     if ((uintptr_t)p % align != 0)
         emu_fault("%s at %p: not aligned to %zu bytes, %s:%d", what, p, align, file, line);
@@ -152,11 +157,14 @@ static void run_launch(void *context) {
     do stride = 1 + emu_random(limit);
     while (common_divisor(stride, blocks) != 1);
     uint64_t at = emu_random(limit);
+    emu_races_name(l->kernel.name);
     emu_begin_kernel(&l->kernel, l->grid, l->block);
     for (uint64_t i = 0; i < blocks; i++) {
         poison_shared(l->kernel.shared, i == 0);
+        emu_races_block((uint32_t)at);
         emu_run_block(make_uint3((unsigned)(at % l->grid.x), (unsigned)(at / l->grid.x % l->grid.y),
                                  (unsigned)(at / l->grid.x / l->grid.y)));
+        emu_races_block_end();
         at = (at + stride) % blocks;
     }
     emu_end_kernel();

@@ -67,6 +67,7 @@ static inline void emu_load(uint32_t to[4], const uint16_t *row, bool transposed
     emu_check_shared("row of mma_load", row, 16, 16, file, line);
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const uint16_t *const *rows = emu_offers(row);
+    emu_row_begin(row, 16);
     for (int i = 0; i < 4; i++) {
         uint16_t half[2];
         for (int n = 0; n < 2; n++) {
@@ -75,6 +76,7 @@ static inline void emu_load(uint32_t to[4], const uint16_t *row, bool transposed
         }
         to[i] = (uint32_t)half[1] << 16 | half[0];
     }
+    emu_row_end();
 }
 
 static inline void mma_load(uint32_t to[4], const uint16_t *row, EMU_PLACE) {

@@ -13,6 +13,7 @@
 
 #include "base/half.h"
 #include "emu.h"
+#include "races.h"
 
 /* A GPU makes progress while the host queries errors: stream queries for each one. */
 #define QUERIES 4
@@ -398,9 +399,21 @@ static void add_up(const ncclComm *c, const part *p, const char *own, int only) 
     free(sums);
 }
 
+/* In place is in place: the call's own reads and writes are ordered. */
+static void declare_accesses(const ncclComm *c, const part *p, size_t bytes) {
+    const size_t ranks = (size_t)c->size;
+    const bool root = c->rank == p->root;
+    const bool reads = p->what != RECV && (p->what != BROADCAST || root);
+    const bool writes = p->what != SEND && (p->what != REDUCE || root);
+    emu_races_name(names[p->what]);
+    if (reads) emu_races_range(p->src, p->what == REDUCE_SCATTER ? ranks * bytes : bytes, false);
+    if (writes) emu_races_range(p->dst, p->what == ALL_GATHER ? ranks * bytes : bytes, true);
+}
+
 static void finish_part(const job *j, part *p) {
     const ncclComm *c = j->comm;
     size_t bytes = p->count * element(p->type);
+    declare_accesses(c, p, bytes);
     for (int i = 0; i < p->wire_count; i++)
         if (!p->wires[i].sends) check_header(j, p, &p->wires[i]);
     switch (p->what) {

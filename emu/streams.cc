@@ -1,5 +1,6 @@
 /* Streams and events: the engine that emu.h describes. */
 #include "emu.h"
+#include "races.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct record {
     double seconds; /* when it was reached */
     emu_stream *stream;
     uint64_t number; /* its index in the stream */
+    emu_clock clock; /* of the stream when it was reached */
 };
 
 struct operation {
@@ -24,7 +26,9 @@ struct operation {
     emu_run_fn run;
     emu_step_fn step;
     void *context;
-    record *at; /* of RECORD and WAIT */
+    record *at;     /* of RECORD and WAIT */
+    emu_clock host; /* what the host had waited for */
+    uint32_t races; /* its number there; 0: it has not run */
     operation *next;
 };
 
@@ -33,6 +37,8 @@ struct emu_stream {
     bool destroyed;
     operation *first, *last;
     uint64_t enqueued, done;
+    uint32_t number; /* of streams made before */
+    emu_clock clock;
     emu_stream *next;
 };
 
@@ -50,6 +56,7 @@ static emu_event *events;
 static uint64_t operations, fail_at;
 static cudaError_t fail_with, sticky;
 static bool running;
+static emu_clock host; /* operations that the host has waited for */
 
 cudaError_t emu_sticky(void) {
     return sticky;
@@ -80,12 +87,13 @@ static double now(void) {
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
 static void release(record *r) {
-    if (--r->owners == 0) free(r);
+    if (--r->owners == 0) delete r;
 }
 
 static operation *append(emu_stream *s, op_kind kind) {
-    operation *op = (operation *)calloc(1, sizeof *op);
+    operation *op = new operation();
     op->kind = kind;
+    if (emu_races_on()) op->host = host;
     if (s->last)
         s->last->next = op;
     else
@@ -96,27 +104,32 @@ static operation *append(emu_stream *s, op_kind kind) {
 }
 
 static record *add_record(emu_stream *s) {
-    record *r = (record *)calloc(1, sizeof *r);
     operation *op = append(s, RECORD);
-    *r = {false, 1, 0, s, s->enqueued};
+    record *r = new record{false, 1, 0, s, s->enqueued, {}};
     op->at = r;
     return r;
 }
 
 static void add_wait(emu_stream *s, record *r) {
-    if (r->done) return;
+    if (r->done && !emu_races_on()) return;
     append(s, WAIT)->at = r;
     r->owners++;
+}
+
+/* What is done is before; races are also looked for among what is done. */
+static bool may_matter(const emu_stream *s) {
+    return s->first || emu_races_on();
 }
 
 /* The legacy stream and the blocking streams are ordered with each other. */
 static void order_with_legacy(emu_stream *s) {
     if (s != &legacy) {
-        if (!(s->flags & cudaStreamNonBlocking) && legacy.first) add_wait(s, add_record(&legacy));
+        if (!(s->flags & cudaStreamNonBlocking) && may_matter(&legacy))
+            add_wait(s, add_record(&legacy));
         return;
     }
     for (emu_stream *other = streams; other; other = other->next)
-        if (other != &legacy && !(other->flags & cudaStreamNonBlocking) && other->first)
+        if (other != &legacy && !(other->flags & cudaStreamNonBlocking) && may_matter(other))
             add_wait(&legacy, add_record(other));
 }
 
@@ -158,14 +171,20 @@ static void call_host(operation *op) {
 }
 
 /* Whether the operation is done now. */
-static bool run(operation *op) {
+static bool run(emu_stream *s, operation *op) {
+    if (emu_races_on()) emu_clock_join(&s->clock, op->host);
+    if (emu_races_on() && op->kind <= HOST)
+        op->races = emu_races_operation(op->races, s->number, &s->clock);
     switch (op->kind) {
     case RUN: op->run(op->context); return true;
     case POLL: return op->step(op->context);
     case HOST: call_host(op); return true;
-    case WAIT: return op->at->done;
+    case WAIT:
+        if (op->at->done) emu_clock_join(&s->clock, op->at->clock);
+        return op->at->done;
     case RECORD:
         op->at->done = true;
+        op->at->clock = s->clock;
         op->at->seconds = now();
         return true;
     }
@@ -178,7 +197,7 @@ static void remove_first(emu_stream *s) {
     if (!s->first) s->last = NULL;
     s->done++;
     if (op->at) release(op->at);
-    free(op);
+    delete op;
 }
 
 /* The stream whose first operation blocks the first one of s. */
@@ -196,7 +215,7 @@ static bool step(emu_stream *s) {
         return true;
     }
     running = true;
-    bool done = run(s->first);
+    bool done = run(s, s->first);
     running = false;
     if (!done) return false;
     if (s->first->kind <= HOST) operations++;
@@ -258,11 +277,14 @@ static void run_some(void) {
 
 cudaError_t emu_drain_stream(cudaStream_t stream) {
     emu_stream *s = stream_of(stream);
-    return run_until(s, s->enqueued);
+    cudaError_t error = run_until(s, s->enqueued);
+    emu_clock_join(&host, s->clock);
+    return error;
 }
 
 cudaError_t emu_drain(void) {
     for (emu_stream *s; sticky == cudaSuccess && (s = any_stream());) run_until(s, s->enqueued);
+    for (emu_stream *s = streams; s; s = s->next) emu_clock_join(&host, s->clock);
     return emu_error(sticky);
 }
 
@@ -282,8 +304,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
     *stream = NULL;
     if (sticky != cudaSuccess) return emu_error(sticky);
     if (flags & ~(unsigned)cudaStreamNonBlocking) return emu_error(cudaErrorInvalidValue);
-    emu_stream *s = (emu_stream *)calloc(1, sizeof *s);
+    static uint32_t made;
+    emu_stream *s = new emu_stream();
     s->flags = flags;
+    s->number = ++made;
     s->next = legacy.next;
     legacy.next = s;
     *stream = s;
@@ -316,6 +340,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     emu_count("wait", "cudaStreamQuery", 0);
     if (s->first) run_some();
     if (sticky != cudaSuccess) return emu_error(sticky);
+    if (!s->first) emu_clock_join(&host, s->clock);
     return emu_error(s->first ? cudaErrorNotReady : cudaSuccess);
 }
 
@@ -377,13 +402,16 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     record *r = event->latest;
     if (r && !r->done) run_some();
     if (sticky != cudaSuccess) return emu_error(sticky);
+    if (r && r->done) emu_clock_join(&host, r->clock);
     return emu_error(!r || r->done ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (!alive(event)) return emu_error(cudaErrorInvalidResourceHandle);
     record *r = event->latest;
-    return emu_error(!r || r->done ? sticky : run_until(r->stream, r->number));
+    cudaError_t error = !r || r->done ? sticky : run_until(r->stream, r->number);
+    if (r && r->done) emu_clock_join(&host, r->clock);
+    return emu_error(error);
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {

@@ -34,6 +34,55 @@ void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block) {
     GO(places, grid, block, 0)(y);
 }
 
+/* ---- Blocks and warps ------------------------------------------------------------------------ */
+
+static __global__ void own_place(int *y) {
+    if (threadIdx.x == 0) y[blockIdx.x] = 1;
+}
+
+static __global__ void same_place(int *y) {
+    if (threadIdx.x == 0) y[0] = 1;
+}
+
+static __global__ void same_atomic(int *y) {
+    atomicAdd(y, 1);
+}
+
+static __global__ void next_place(int *y) {
+    if (threadIdx.x == 0) y[blockIdx.x] = y[blockIdx.x + 1];
+}
+
+void launch_blocks(cudaStream_t stream, int *y, int blocks, block_faults which) {
+    void (*const kernels[])(int *) = {own_place, same_place, same_atomic, next_place};
+    GO(kernels[which], blocks, BLOCK, 0)(y);
+}
+
+static __global__ void by_shuffle(float *y, const float *x, barriers which) {
+    __shared__ float s[BLOCK];
+    s[threadIdx.x] = x[threadIdx.x];
+    if (which == BARRIER)
+        __syncwarp();
+    else
+        __shfl_sync(ALL, 0, 0);
+    y[threadIdx.x] = s[threadIdx.x ^ 1];
+}
+
+void launch_by_shuffle(cudaStream_t stream, float *y, const float *x, barriers which) {
+    GO(by_shuffle, 1, BLOCK, 0)(y, x, which);
+}
+
+static __global__ void strided(float *y, const float *x, int stride) {
+    __shared__ float s[32 * 32];
+    const int at = stride * (int)threadIdx.x;
+    s[at] = x[at];
+    __syncwarp();
+    y[threadIdx.x] = s[stride * (int)(threadIdx.x ^ 1)];
+}
+
+void launch_strided(cudaStream_t stream, float *y, const float *x, int stride) {
+    GO(strided, 1, 32, 0)(y, x, stride);
+}
+
 /* ---- Shared memory --------------------------------------------------------------------------- */
 
 static __global__ void reverse(float *y, const float *x, barriers which) {

@@ -48,6 +48,21 @@ typedef enum {
 } copy_faults;
 void launch_stages(cudaStream_t stream, float *y, const float *x, int tiles, copy_faults which);
 
+/* Accesses of more than one block: of BLOCK threads, whose block i has y + i, or all have y. */
+typedef enum {
+    OWN,          /* writes y[block] */
+    SAME,         /* writes the same number to y[0] */
+    SAME_ATOMIC,  /* adds to y[0] by atomicAdd */
+    NEXT          /* reads y[block + 1], writes y[block] */
+} block_faults;
+void launch_blocks(cudaStream_t stream, int *y, int blocks, block_faults which);
+/* Each warp's lanes exchange a number through shared memory: with __syncwarp between, or a shuffle, which orders
+ * nothing. */
+void launch_by_shuffle(cudaStream_t stream, float *y, const float *x, barriers which);
+/* One warp reads x[stride * lane], writes it to shared memory at that place, and another lane's to y[lane].
+ * stride <= 32 */
+void launch_strided(cudaStream_t stream, float *y, const float *x, int stride);
+
 /* One warp: y[lane] = the result of a shuffle of x[lane]. */
 typedef enum { INDEX, XOR, UP, DOWN } shuffles;
 void launch_shuffle_int(cudaStream_t stream, int *y, const int *x, shuffles which, int operand,
