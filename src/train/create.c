@@ -186,6 +186,8 @@ static trine_status setup_alone(trine_trainer *t) {
     TRY(name_program(t));
     TRY(trainer_own_strings(t));
     t->asked = t->config;
+    if (t->train.program) t->asked.data.data_path = NULL;
+    if (t->val.program) t->asked.data.val_data_path = NULL;
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
     TRY(open_data(t));
     TRY(open_tokenizer(t));
