@@ -17,7 +17,7 @@
 #define CKPT_OPTIMIZER_FILE "optimizer.safetensors" /* masters of 16-bit weights, moments */
 #define CKPT_BLOCK ((uint64_t)4 << 20) /* bytes of a file block, which has its own hash */
 
-/* State of a run, the same on every rank. */
+/* State of a run, the same on every rank. No padding: states are compared as bytes. */
 typedef struct {
     int64_t step, updates;  /* steps done; steps that updated the parameters */
     uint64_t samples, seed; /* samples consumed, the index of the next one */
@@ -25,7 +25,7 @@ typedef struct {
     int good, left;         /* loss scaler: consecutive steps without overflow; hysteresis left */
     int64_t finite_step;    /* last step with a finite norm, and that norm; 0: none yet */
     double finite_norm;
-    bool sets_lr; /* the program has set the learning rate, to lr; else it is the schedule's */
+    int64_t sets_lr; /* 1: the program has set the learning rate, to lr; 0: it is the schedule's */
     double lr;
 } ckpt_state;
 
