@@ -1,7 +1,7 @@
 /* Rung 7: a loop of one's own. It learns which of two digits is the larger one, from samples that it makes itself,
  * sets the learning rate of each step, looks at gradients between its parts, and stops when it knows.
  *
- *     mpirun -np 8 build/own_loop --dp 2 --tp 2 --pp 2 --zero 3
+ *     mpirun -np 8 build/own_loop --train-iters 200 --dp 2 --tp 2 --pp 2 --zero 3
  *
  * Accepts train_gpt's options for layout and precision; data, model, batch and learning rate are its own. */
 #include <math.h>

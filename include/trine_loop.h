@@ -28,7 +28,8 @@ typedef struct {
     /* tokens (length + 1): the ids of a sample, sample < samples. mask (length), with has_mask, else NULL: mask[t]
      * is 1 if tokens[t + 1] has a loss, else 0. Called in a step or a validation, on the ranks that read tokens:
      * of the first and the last pipeline stage, each of its own samples. What it returns, if not TRINE_OK, fails
-     * the step on this rank, as a file that cannot be read does. */
+     * the step on this rank, as a file that cannot be read does. While it waits, other ranks wait for this one, at
+     * most parallel.timeout. */
     trine_status (*fill)(void *context, uint64_t sample, int length, int32_t *tokens, uint8_t *mask);
     bool has_mask;
     /* With has_mask, else NULL: *count = the ones of the sample's mask. Called on every rank for each sample of a

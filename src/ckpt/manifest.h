@@ -19,7 +19,7 @@
 #define CKPT_KEEP_FILE "keep.txt" /* in a checkpoint that no cleaning removes, whoever has put it there */
 #define CKPT_BLOCK ((uint64_t)4 << 20) /* bytes of a file block, which has its own hash */
 
-/* State of a run, the same on every rank. */
+/* State of a run, the same on every rank. No padding: states are compared as bytes. */
 typedef struct {
     int64_t step, updates;  /* steps done; steps that updated the parameters */
     uint64_t samples, seed; /* samples consumed, the index of the next one */
@@ -27,7 +27,7 @@ typedef struct {
     int good, left;         /* loss scaler: consecutive steps without overflow; hysteresis left */
     int64_t finite_step;    /* last step with a finite norm, and that norm; 0: none yet */
     double finite_norm;
-    bool sets_lr; /* the program has set the learning rate, to lr; else it is the schedule's */
+    int64_t sets_lr; /* 1: the program has set the learning rate, to lr; 0: it is the schedule's */
     double lr;
     int64_t decay_step, decay_update; /* after which a decay of the learning rate has begun by time; 0: none */
 } ckpt_state;

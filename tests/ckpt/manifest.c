@@ -146,6 +146,8 @@ static void every_bit_of_a_number_comes_back(void **state) {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         m.state.finite_norm = values[i];
         m.state.loss_scale = nextafter(values[i], 1);
+        m.state.sets_lr = i % 2; /* without it there is no "lr" in the text */
+        m.state.lr = i % 2 ? values[i] : 0;
         comes_back(&m);
     }
 }
@@ -366,6 +368,8 @@ static void sealed_nonsense_is_refused(void **state) {
         {HEAD STATE_BUT("\"finite_norm\":\"1.25\""), "\"finite_norm\" is missing or not a number"},
         {HEAD STATE_BUT("\"finite_norm\":1e999"), "\"finite_norm\" is missing or not a number"},
         {HEAD STATE_BUT("\"finite_norm\":1,\"good\":1"), "\"good\" is missing or not an integer"},
+        {HEAD STATE_BUT("\"finite_norm\":1,\"lr\":\"1\""), "\"lr\" is missing or not a number"},
+        {HEAD STATE_BUT("\"finite_norm\":1,\"lr\":-1"), "\"lr\" (-1) is negative"},
         {HEAD STATE_BUT("\"finite_norm\":1,\"finite_norm\":1"), "\"finite_norm\" is missing"},
         {HEAD STATE, "\"files\" is missing or not an array"},
         {HEAD STATE "\"files\":{},", "\"files\" is missing or not an array"},

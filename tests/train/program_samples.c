@@ -203,12 +203,13 @@ static void ranks_are_asked_for_their_samples(void **state) {
     }
 }
 
-/* What rank 0 printed of a load. */
+/* What rank 0 printed of a load, behind the banner. */
 static trine_trainer *resume(const trine_source *source, const char *folder, char *text,
                              size_t size) {
     trine_trainer *t = stream_trainer(0, source);
     FILE *out = tmpfile();
     assert_non_null(out);
+    OK(trine_trainer_banner(t, out));
     OK(trine_trainer_load(t, &(trine_checkpoint){.load = folder}, out, NULL));
     rewind(out);
     text[fread(text, 1, size - 1, out)] = '\0';
@@ -218,7 +219,7 @@ static trine_trainer *resume(const trine_source *source, const char *folder, cha
 
 static void a_stream_goes_on_after_a_checkpoint(void **state) {
     (void)state;
-    char folder[TRAINING_FOLDER], text[2000], command[100];
+    char folder[TRAINING_FOLDER], text[8000], command[100];
     stream s;
     trine_metrics m, want;
     assert_true(training_folder(folder));
@@ -231,6 +232,7 @@ static void a_stream_goes_on_after_a_checkpoint(void **state) {
     s.fills = 0;
     t = resume(&source, folder, text, sizeof text);
     assert_null(strstr(text, "training data"));
+    assert_true(rank() || strstr(text, "data     (the program's samples): a stream\n"));
     OK(trine_trainer_step(t, &m));
     assert_true(m.step == 3 && m.loss == want.loss && m.grad_norm == want.grad_norm);
     for (int n = 0; n < s.fills; n++)
@@ -244,6 +246,7 @@ static void a_stream_goes_on_after_a_checkpoint(void **state) {
     source.fingerprint = 0;
     t = resume(&source, folder, text, sizeof text);
     assert_true(rank() || strstr(text, "training data are not compared"));
+    assert_true(rank() || strstr(text, "a stream; no fingerprint, so nothing compares them\n"));
     trine_trainer_destroy(&t);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     OK(trine_world_agree(harness_world, TRINE_OK));
