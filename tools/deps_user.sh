@@ -108,6 +108,7 @@ table() {
         pmix=$prefix/usr/lib/$triplet/pmix2
         printf 'value %s\n' "PMIX_PREFIX $pmix" "PMIX_PKGLIBDIR $pmix/lib/pmix" "PMIX_PKGDATADIR $pmix/share/pmix"
     fi
+    if [ -e "$prefix/usr/share/i18n" ]; then echo "value I18NPATH $prefix/usr/share/i18n"; fi
     for curves in "$prefix/usr/share/javascript/dygraphs/dygraph.min.js" "$prefix/no-curves"; do
         if [ -e "$curves" ]; then echo "value DYGRAPHS ${curves%"$prefix/no-curves"}"; fi
     done
