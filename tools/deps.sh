@@ -65,7 +65,7 @@ openmp_clang() {
 }
 
 german_source() {
-    test -e /usr/share/i18n/locales/de_DE && localedef --version
+    test -e "${I18NPATH:-/usr/share/i18n}/locales/de_DE" && localedef --version
 }
 
 # The library of trine-report's curves, unless make DYGRAPHS=FILE names another place, or none.

@@ -105,9 +105,10 @@ table() {
     echo "value TRINE_DEPS $prefix"
     if [ -e "$prefix/usr/bin/orterun" ]; then
         echo "value OPAL_PREFIX $prefix/usr"
-        echo "value PMIX_PREFIX $prefix/usr/lib/$triplet/pmix2"
-        if [ -e "$prefix/usr/bin/ssh" ]; then echo "value OMPI_MCA_plm_rsh_agent $prefix/usr/bin/ssh"; fi
+        pmix=$prefix/usr/lib/$triplet/pmix2
+        printf 'value %s\n' "PMIX_PREFIX $pmix" "PMIX_PKGLIBDIR $pmix/lib/pmix" "PMIX_PKGDATADIR $pmix/share/pmix"
     fi
+    if [ -e "$prefix/usr/share/i18n" ]; then echo "value I18NPATH $prefix/usr/share/i18n"; fi
     for curves in "$prefix/usr/share/javascript/dygraphs/dygraph.min.js" "$prefix/no-curves"; do
         if [ -e "$curves" ]; then echo "value DYGRAPHS ${curves%"$prefix/no-curves"}"; fi
     done
@@ -149,8 +150,9 @@ needed() {
             index($3, prefix) == 1 && $1 !~ /^lib(oshmem|mpi_)/ && !seen[$3]++ { print $3 }'
 }
 
-# A program that is started without the environment finds its libraries by RPATH, and Open MPI its parts by this; a rank
-# that was started without mpirun starts a daemon of Open MPI, which has no RPATH.
+# A program that is started without the environment finds its libraries by RPATH, and Open MPI its parts by this. A rank
+# that was started without mpirun starts a daemon of Open MPI, which has no RPATH and looks for ssh, unless told that it
+# will start nothing.
 write_library() {
     {
         printf '#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
@@ -158,6 +160,7 @@ write_library() {
         table | sed -n 's/^value \(O[A-Z]*_[^ ]*\|PMIX_[^ ]*\) \(.*\)/    setenv("\1", "\2", 0);/p'
         if [ -e "$prefix/usr/bin/orterun" ]; then
             table | sed -n 's/^list LD_LIBRARY_PATH \(.*\)/    const char *own = "\1", *old = getenv("LD_LIBRARY_PATH");/p'
+            printf '    setenv("OMPI_MCA_plm", "isolated", 0);\n'
             printf '    char *all;\n    if (old && strncmp(old, own, strlen(own)) == 0) return;\n'
             printf '    if (asprintf(&all, old && *old ? "%%s:%%s" : "%%s", own, old) < 0) return;\n'
             printf '    setenv("LD_LIBRARY_PATH", all, 1);\n    free(all);\n'

@@ -10,7 +10,7 @@ command -v apt-get >/dev/null || skip_all "a bare Debian: needs Debian or Ubuntu
 unshare --mount --pid --fork --mount-proc true 2>/dev/null || skip_all "a bare Debian: cannot create namespaces"
 packages bare 2>"$dir/why" || skip_all "a bare Debian: $(tail -n 1 "$dir/why")"
 
-own='mkdir ~/own && cd ~/own && printf "#include <trine.h>\nint main(int n, char **v) { trine_world *w; return trine_world_create(&w, &n, &v); }\n" >own.c'
+own='mkdir ~/own && cd ~/own && printf "#include <trine.h>\nint main(int n, char **v) { trine_world *w; int s = trine_world_create(&w, &n, &v); trine_world_destroy(&w); return s; }\n" >own.c'
 own="$own && . ~/trine-deps/env.sh && export PKG_CONFIG_PATH=\$HOME/trine/lib/pkgconfig:\$PKG_CONFIG_PATH"
 own="$own && cc own.c -o own \$(pkg-config --cflags --libs trine) && env -i ./own && mpirun -np 2 ./own"
 export BUILD
