@@ -45,7 +45,8 @@ static void mistake(mistakes *m, const char *format, ...) {
 
 /* What options_help prints: set by --help=man, --help=bash and --version; static because a process has one command
  * line. */
-static enum { PAGE_TEXT, PAGE_VERSION, PAGE_MAN, PAGE_BASH } page;
+enum { PAGE_TEXT, PAGE_VERSION, PAGE_MAN, PAGE_BASH };
+static int page;
 
 /* Each table with a row "help" has this one, too: no program can lack it. It has no member. */
 static const option version_row = {

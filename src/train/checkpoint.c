@@ -466,8 +466,9 @@ static void report_unsaved(const trine_trainer *t, const trine_checkpoint *c, FI
 static trine_status check_stop(trine_trainer *t, const trine_checkpoint *c, const char *where,
                                FILE *out, bool *stop) {
     stop_reason why;
+    double limit = decay_time_is_over(t) ? 0 : c->max_minutes;
     comm_doing("checking for a stop request");
-    TRY(done_with(stop_asked(world_of(t), c->max_minutes, stop, &why)));
+    TRY(done_with(stop_asked(world_of(t), limit, stop, &why)));
     if (*stop) report_stop(t, c, &why, where, out);
     return TRINE_OK;
 }

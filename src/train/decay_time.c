@@ -55,6 +55,10 @@ void decay_time_restore(trine_trainer *t, const ckpt_state *saved) {
     if (wsd && saved->decay_step) begin(t, saved->decay_step, saved->decay_update);
 }
 
+bool decay_time_is_over(const trine_trainer *t) {
+    return t->decay.step && t->steps >= t->config.train_iters;
+}
+
 trine_config decay_time_config(const trine_trainer *t) {
     trine_config c = t->config;
     const trine_config *a = &t->asked;

@@ -20,6 +20,10 @@ trine_status decay_time_step(trine_trainer *t, double max_minutes, FILE *out);
 /* In a resumed run: goes on with a decay that had begun by time, if the schedule still is wsd. Not collective. */
 void decay_time_restore(trine_trainer *t, const ckpt_state *saved);
 
+/* Whether a decay that began by time has ended the run, which the limit does not stop any more: it may still
+ * validate. Pure. */
+bool decay_time_is_over(const trine_trainer *t);
+
 /* The configuration of the run as it was asked for, without the end that time has set; strings are borrowed. Pure. */
 trine_config decay_time_config(const trine_trainer *t);
 

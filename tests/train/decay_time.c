@@ -116,6 +116,20 @@ static void the_decay_ends_the_run(void **state) {
     trine_trainer_destroy(&t);
 }
 
+/* The limit may pass in the last step: the run is over, and what is left is its validation. */
+static void the_limit_does_not_stop_the_end(void **state) {
+    (void)state;
+    char path[100];
+    trine_checkpoint c = request("whole", path);
+    trine_metrics m[END];
+    trine_trainer *t = create();
+    run(t, &c, m);
+    t->steps--, t->updates--;
+    c.save = NULL, c.max_minutes = 1e-9;
+    step(t, &c); /* is not stopped */
+    trine_trainer_destroy(&t);
+}
+
 static void time_that_is_left_begins_nothing(void **state) {
     (void)state;
     char path[100];
@@ -209,6 +223,7 @@ static void another_schedule_knows_nothing_of_it(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(the_decay_ends_the_run),
+        CASE(the_limit_does_not_stop_the_end),
         CASE(time_that_is_left_begins_nothing),
         CASE(a_resumed_decay_goes_on),
         CASE(another_schedule_knows_nothing_of_it),
