@@ -236,6 +236,31 @@ static void every_word_is_counted(void **state) {
     free(text);
 }
 
+/* Without a pre-tokenizer a text is one word, whatever its ids. */
+static void no_word_is_cut(void **state) {
+    (void)state;
+    static const char model[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}";
+    tokenizer *t;
+    encoder *e;
+    word_list words = {0};
+    token_list ids = {0};
+    bool holds;
+    OK(tokenizer_parse(&t, model, sizeof model - 1, "here.json"));
+    OK(encoder_create(&e, t));
+    const encode_part part = {"abab", 4, 2, true}, all = {"abab", 4, 4, true};
+    OK(encoder_part(e, &part, &ids, &holds));
+    assert_true(holds && ids.count == 2);
+    OK(encoder_words(e, &part, &words, &holds));
+    assert_true(!holds && words.count == 0);
+    OK(encoder_words(e, &all, &words, &holds));
+    assert_true(holds && words.count == 1 && words.words[0].bytes == 4);
+    encoder_destroy(&e);
+    tokenizer_close(&t);
+    free(words.words);
+    free(ids.ids);
+}
+
 /* ---- Special tokens ---- */
 
 static void special_tokens_are_no_words(void **state) {
@@ -413,6 +438,7 @@ int main(void) {
         cmocka_unit_test(rare_pairs_are_no_tokens),
         cmocka_unit_test(merges_are_those_of_plain_counting),
         cmocka_unit_test(every_word_is_counted),
+        cmocka_unit_test(no_word_is_cut),
         cmocka_unit_test(special_tokens_are_no_words),
         cmocka_unit_test(special_tokens_are_checked),
         cmocka_unit_test(the_file_is_read),

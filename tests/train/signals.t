@@ -8,7 +8,7 @@
 . tests/lib.sh
 
 seed=${TRINE_SEED:-47}
-moments=${TRINE_MOMENTS:-$([ -n "${TRINE_FULL:-}" ] && echo 1000 || echo 17)}
+moments=${TRINE_MOMENTS:-$([ -n "${TRINE_FULL:-}" ] && echo 1000 || echo 18)}
 limit=60 # the programs' --timeout
 last=12  # steps of a training
 outputs=$dir/outputs
@@ -26,7 +26,7 @@ train() {
 
 # What runs, and who gets the signal: the first process, its process group, or a rank.
 kinds=("train process" "train group" "slow process" "two rank" "two process" "two group" "four rank" "four group" "bare process"
-    "bytes process" "tokens group" "generate process" "eval process" "export process" "doctor process"
+    "bytes process" "tokens group" "generate process" "eval process" "export process" "doctor process" "tokenizer process"
     "generate2 group" "eval2 process")
 
 # compose KIND: sets arguments, and $ckpt and $reference of a training; $signals that it may get
@@ -41,6 +41,7 @@ compose() {
         bare) train "$ckpt" --dp 2 --zero 1 && arguments=("$mpirun" --oversubscribe -np 2 "${arguments[@]}") ;;
         bytes) arguments=("$BUILD/trine-tokens" --out "$outputs/b" "$dir/long.txt") ;;
         tokens) arguments=("$BUILD/trine-tokens" --tokenizer tests/tokenizer/tiny.json --out "$outputs/t" "$dir/long.txt") ;;
+        tokenizer) arguments=("$BUILD/trine-tokenizer" --vocab-size 300 --out "$outputs/w" "$dir/long.txt") ;;
         generate) arguments=("$BUILD/trine-generate" "$model" --prompt A --tokens 400 --threads 1) ;;
         eval) arguments=("$BUILD/trine-eval" "$model" --text "$dir/text.txt" --max-tokens 40000 --threads 1) ;;
         export) arguments=("$BUILD/trine-export" "$model" "$outputs/model") ;;
@@ -115,7 +116,7 @@ left_out() {
 }
 
 good=0
-for kind in train slow two four bare bytes tokens generate eval export doctor generate2 eval2; do
+for kind in train slow two four bare bytes tokens tokenizer generate eval export doctor generate2 eval2; do
     if left_out $kind; then
         skip "$kind: under a launcher" "not Open MPI 4"
         continue
@@ -195,6 +196,9 @@ files_are_right() {
         [ -e "$file" ] || continue
         name=${file##*/}
         case $name in
+            w) # a folder: complete, or without the file that makes it a tokenizer
+                if [ -e "$file/tokenizer.json" ]; then diff -r -q -x '.*' "$file" "$dir/complete/w" >/dev/null || wrong "$name is not complete" || return
+                else case $1 in KILL | QUIT) ;; *) wrong "$name is left over" || return ;; esac fi ;;
             *.unfinished | *.shard | *.writing | *.trine-lock) case $1 in KILL | QUIT) ;; *) wrong "$name is left over" || return ;; esac ;;
             *) diff -r -q "$file" "$dir/complete/$name" >/dev/null || wrong "$name is not complete" || return ;;
         esac
@@ -212,6 +216,7 @@ done_rightly() {
     case $kind in
         bytes) has b_train.bin b_val.bin ;;
         tokens) has t_train.bin t_val.bin ;;
+        tokenizer) has w/tokenizer.json w/tokenizer_config.json ;;
         export) has model ;;
         doctor*) grep -q . "$dir/out" ;;
         *) cmp -s "$dir/out" "$dir/out-$kind" ;;
@@ -238,6 +243,7 @@ tool_is_right() {
     case $kind in
         bytes) word "SIG$signal: interrupted; no files were written" && ! has b_train.bin ;;
         tokens) word "SIG$signal: interrupted; no files were written" && ! has t_train.bin ;;
+        tokenizer) word "SIG$signal: interrupted; no files were written" && ! has w ;;
         export) word "SIG$signal: interrupted; no folder was written" && ! has model ;;
         generate) word "SIG$signal: interrupted; the text ends here" ;;
         eval) word "SIG$signal: interrupted; there is no result" ;;
