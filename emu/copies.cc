@@ -1,7 +1,6 @@
 /* Copies and fills as operations of a stream: memory is read and written when the operation
  * runs, host memory too. (CUDA may copy from memory that is not pinned at once, but need not.) */
 #include "emu.h"
-#include "races.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 
 #include "base/half.h"
 #include "emu.h"
-#include "races.h"
 
 #define ALIVE      0x616c697665u
 #define SPLIT_FROM 256   /* a sum of so many terms is split, */

@@ -31,6 +31,10 @@ void emu_enqueue(cudaStream_t stream, emu_run_fn run, void *context);
 /* The same for operations that depend on others: step(context) is called until it returns true,
  * while other streams make progress. It must not block. */
 void emu_enqueue_poll(cudaStream_t stream, emu_step_fn step, void *context);
+/* For the search for races (races.h): the running operation's name, a string that stays; it reads or writes
+ * [p, p + bytes) of device memory. */
+void emu_races_name(const char *name);
+void emu_races_range(const void *p, size_t bytes, bool writes);
 /* Opens [p, p + bytes) for a system call, which does not open memory by itself. */
 void emu_memory_need(const void *p, size_t bytes);
 /* Aborts unless [p, p + bytes) is inside one live allocation of the device. */

@@ -13,7 +13,6 @@
 
 #include "base/half.h"
 #include "emu.h"
-#include "races.h"
 
 /* A GPU makes progress while the host queries errors: stream queries for each one. */
 #define QUERIES 4

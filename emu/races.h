@@ -32,10 +32,6 @@ void emu_clock_join(emu_clock *to, const emu_clock &from);
 /* Operation `index` runs, or goes on; 0: the next one of `stream` (a number from 0), which the stream's clock counts.
  * Returns its index. */
 uint32_t emu_races_operation(uint32_t index, uint32_t stream, emu_clock *of);
-/* Its name, for messages; a string that stays. */
-void emu_races_name(const char *name);
-/* It reads or writes [p, p + bytes) of device memory. */
-void emu_races_range(const void *p, size_t bytes, bool writes);
 
 /* ---- Threads (block.cc, async.cc, mma.h) ------------------------------------------------------ */
 
