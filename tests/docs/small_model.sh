@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a Hugging Face folder of a Llama of two layers for docs/finetune.md and tests/docs/conversations.t: the tokenizer
 # of tests/tokenizer/tiny.json with the tokens and the chat template of SmolLM2, and weights of some steps on the
-# tree's documentation. Usage: tests/docs/small_model.sh FOLDER [tokenizer]; "tokenizer": without weights.
+# questions of examples/conversations.jsonl. Usage: tests/docs/small_model.sh FOLDER [tokenizer]; "tokenizer": without weights.
 set -eu
 
 build=${BUILD:-build} folder=$1
@@ -29,7 +29,9 @@ if [ "${2:-}" = tokenizer ]; then
     exit
 fi
 
-"$build/trine-tokens" --tokenizer "$work" --val-fraction 0 --out "$work/text" README.md docs/first-steps.md
+# Only what is asked: the page's figures then change with the conversations alone.
+grep -o '"role": "user", "content": "[^"]*"' examples/conversations.jsonl | sed 's/.*"content": "//; s/"$//' >"$work/questions.txt"
+"$build/trine-tokens" --tokenizer "$work" --val-fraction 0 --out "$work/text" "$work/questions.txt"
 "$build/train_gpt" --tokenizer "$work" --family llama --num-layers 2 --hidden-size 64 --num-attention-heads 4 \
     --seq-length 512 --global-batch-size 2 --train-iters 40 --lr 1e-2 --lr-warmup-iters 4 --threads 1 \
     --data-path "$work/text_train.bin" --save "$work/run"

@@ -167,7 +167,7 @@ chmod +x "$dir"/bin/*
 slurm() {
     # shellcheck disable=SC2086  # words are meant to be split
     background env PATH="$dir/bin:$PATH" SLURM_JOB_ID=17 SLURM_JOB_PARTITION=all SLURM_JOB_NUM_NODES=1 \
-        SLURM_TASKS_PER_NODE=2 WATCH_SECONDS=1 TRAIN="$dir/train" \
+        SLURM_TASKS_PER_NODE=2 SLURM_CPUS_PER_TASK=1 WATCH_SECONDS=1 TRAIN="$dir/train" \
         LAUNCH="env -u SLURM_JOB_ID -u SLURM_TASKS_PER_NODE tools/mpirun.sh" examples/train_gpt.sbatch $RUN --dp 2 --pp 2 \
         --save "$save" --save-interval 20 --log "$log"
 }

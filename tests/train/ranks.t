@@ -85,7 +85,7 @@ refused "different validation data" "  --val-data-path" "    $dir/shifted.bin: "
 RANK_3="--val-data-path $data"
 job 4 --data-path "$data" --dp 4
 refused "validation data on one rank only" "with different options:" "  --val-data-path" \
-    "    not given: ranks 0-2, the first on $host" "    given: rank 3 on $host"
+    "    not given: ranks 0-2, the first on $host" "    a path: rank 3 on $host"
 
 # ---- Options
 

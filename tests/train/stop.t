@@ -80,7 +80,7 @@ mkdir "$dir/bin"
 printf '#!/bin/sh\n[ "$1" != requeue ] || echo "$@" >>%s/requeued\n' "$dir" >"$dir/bin/scontrol"
 chmod +x "$dir/bin/scontrol"
 slurm() {
-    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 SLURM_TASKS_PER_NODE="2(x2)" TRAIN="$TRAIN $SMALL" \
+    PATH=$dir/bin:$PATH SLURM_JOB_ID=17 SLURM_TASKS_PER_NODE="2(x2)" SLURM_CPUS_PER_TASK=1 TRAIN="$TRAIN $SMALL" \
         LAUNCH="env -u SLURM_JOB_ID -u SLURM_TASKS_PER_NODE tools/mpirun.sh" \
         exec examples/train_gpt.sbatch "$@"
 }
