@@ -115,11 +115,16 @@ ended_in() {
         [ "$(cat "$dir/part/latest")" = "step-$1" ] && [ -f "$dir/part/step-$1/manifest.json" ]
 }
 
+# In the validation before the first step, or in that of a step that has been saved.
 validates() {
-    grep -q "^transport" "$dir/out" && [ "$(wc -l <"$log")" -ge "$1" ]
+    if [ "$1" -eq 0 ]; then
+        grep -q "^transport" "$dir/out"
+    else
+        grep -q "^saved $dir/part/step-$1: " "$dir/out"
+    fi
 }
 
-# validating LINES SIGNAL RANK ARGUMENTS...: sends the signal when standard output and log have that many lines.
+# validating STEP SIGNAL RANK ARGUMENTS...: sends the signal in the validation of that step.
 # Repeated if the rank has not begun yet, while rank 0 prints the banner.
 validating() {
     want=$1 signal=$2 whom=$3
@@ -152,7 +157,7 @@ told "--max-minutes 0.0001 elapsed" && [ "$at" -eq 1 ] &&
     [ "$(sed 's/,"\(loss\|val_loss\)".*//' "$log" | tr '\n' ' ')" = '{"step":0 {"step":1 ' ]
 result $? "the next run completes the validation and a step"
 
-validating 52 TERM 0 --save-interval 25
+validating 50 TERM 0 --save-interval 25
 ended_in 50 "SIGTERM to rank 0" && prints 1 "saved $dir/part/step-50: "
 result $? "SIGTERM during the validation of a step that is already saved: it is not saved twice"
 
