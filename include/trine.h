@@ -282,7 +282,8 @@ typedef struct {
     uint64_t tokens;     /* in this step, over all ranks */
     uint64_t supervised; /* of them those whose next token has a loss: all, but in files with a mask */
     uint64_t peak_bytes; /* the largest rank's planned memory; on GPUs that of its GPU */
-    bool skipped;        /* the norm was not finite, or no token was supervised: no parameter was updated */
+    bool skipped;        /* no parameter was updated: the norm was not finite, no token was supervised, or
+                            trine_trainer_skip (trine_loop.h) */
     int64_t skips;       /* steps skipped so far */
     double loss_scale;   /* of this step; 1 except in fp16 */
     double joules;       /* of all nodes' processors in this step; 0: not all of them tell it */

@@ -1,9 +1,16 @@
 /* A world of a communicator that the program has, for programs that use MPI themselves: a simulation beside a
  * training, several trainings in one mpirun (examples/coupled.c). Apart from trine.h, which includes no <mpi.h>;
- * compile with the flags of the MPI that Trine was built with (mpicc). The conventions are those of trine.h. */
+ * compile with the flags of the MPI that Trine was built with (mpicc, or mpicxx). Of MPI's own C++ functions nothing is used:
+ * included before <mpi.h>, this header leaves them out. The conventions are those of trine.h. */
 #ifndef TRINE_MPI_H
 #define TRINE_MPI_H
 
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #include "trine_comm.h"

@@ -14,7 +14,7 @@ TRINE_CUDA_LIBRARY=$(realpath "$races")/emu/libtrine_cuda.so
 export TRINE_CUDA_LIBRARY TRINE_EMU_RACES=1 BUILD
 
 # Programs of one process.
-for test in gradients single types; do
+for test in gradients single; do
     TRINE_EMU_ACCESSES=$dir/accesses.$test LIMIT=1200 run "$BUILD/tests/ops/$test"
     result $status "ops/$test: no race"
 done
