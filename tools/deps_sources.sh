@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds libraries from their sources under a prefix, without root: what tools/deps.sh --user does where there is no apt,
-# or with --sources. Usage: tools/deps_sources.sh PREFIX PACKAGE...: packages by Debian's names.
+# or with SOURCES=yes. Usage: tools/deps_sources.sh PREFIX PACKAGE...: packages by Debian's names.
 #
 # The files are not fetched here. They must lie in PREFIX/sources; what is missing there is listed with its version,
 # SHA-256 and address, and the exit status is 1. A file with another hash is refused. The addresses are those of Debian

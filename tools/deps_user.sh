@@ -16,7 +16,10 @@ set -eu
 
 prefix=$1
 shift
-mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/unpacked" "$prefix/modulefiles"
+mkdir -p "$prefix/bin" "$prefix/lib" "$prefix/unpacked" "$prefix/modulefiles" 2>/dev/null || {
+    echo "tools/deps.sh: PREFIX=$prefix cannot be written: name a folder of yours" >&2
+    exit 1
+}
 prefix=$(cd "$prefix" && pwd -P)
 case $prefix in
     *[!A-Za-z0-9/._+-]*)
@@ -35,10 +38,11 @@ private() {
         -o Dir::Cache="$prefix/apt/cache" -o APT::Sandbox::User=root -o Debug::NoLocking=1 "$@"
 }
 
-# wanted PACKAGE...: "NAME VERSION" of each package that apt would install for these
+# wanted PACKAGE...: "NAME VERSION" of each package that apt would install for these; none if all are installed
 wanted() {
     private apt-get -s --no-install-recommends install "$@" |
-        sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1 \2/p' | grep -v -E '^(libc6|libc-bin|base-files|dpkg|apt) '
+        sed -n 's/^Inst \([^ ]*\) .*(\([^ ]*\) .*/\1 \2/p' |
+        awk '!/^(libc6|libc-bin|base-files|dpkg|apt) /'
 }
 
 # unpack NAME VERSION: unless it is there
@@ -177,6 +181,10 @@ unpack_all() {
     mkdir -p "$prefix/apt/lists/partial" "$prefix/apt/cache/archives/partial"
     private apt-get update
     wanted "$@" >"$prefix/apt/wanted"
+    if ! [ -s "$prefix/apt/wanted" ]; then
+        echo "tools/deps.sh: dpkg says that all of this is installed, but it is not usable here: $*" >&2
+        exit 1
+    fi
     while read -r name version; do unpack "$name" "$version"; done <"$prefix/apt/wanted"
     rm -rf "$prefix/apt"
     relocate

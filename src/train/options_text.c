@@ -25,7 +25,10 @@ static trine_status print_lines(const options *o, const char *head, const char *
 }
 
 trine_status options_text_run(trine_trainer *t, const trine_run *run) {
-    const options o = config_options(NULL, run, NULL);
+    trine_run kept = *run;
+    kept.log = kept.tensorboard = kept.profile_json =
+        NULL; /* a repeated run would overwrite them */
+    const options o = config_options(NULL, &kept, NULL);
     char *text;
     TRY(print_lines(&o, "", "", &text));
     free(t->run_options);
@@ -34,11 +37,13 @@ trine_status options_text_run(trine_trainer *t, const trine_run *run) {
 }
 
 trine_status options_text_make(const trine_trainer *t, const trine_checkpoint *c, char **text) {
-    const options o = config_options(&t->asked, NULL, c);
-    char head[160];
+    trine_config asked = t->asked;
+    asked.trace.file = NULL;
+    const options o = config_options(&asked, NULL, c);
+    char head[240];
     snprintf(head, sizeof head,
              "# Trine " TRINE_VERSION ": the options of this run after step %" PRId64
-             ". The same run: trine-train @FILE\n",
-             t->steps);
+             ". The same run, on %d ranks: trine-train @FILE --save OTHER\n",
+             t->steps, trine_world_size(t->world));
     return print_lines(&o, head, t->run_options ? t->run_options : "", text);
 }
