@@ -116,11 +116,11 @@ static void lines(void **state) {
     launch(&quota, NULL, 1, "srun --nodes=1 --ntasks-per-node=1 --cpus-per-task=3 --cpu-bind=none");
 }
 
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes),
         cmocka_unit_test(unknown_places),
         cmocka_unit_test(lines),
     };
-    return HARNESS_RUN(argc, argv, tests);
+    return HARNESS_RUN_ALONE(tests);
 }
