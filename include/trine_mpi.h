@@ -1,7 +1,7 @@
 /* A world of a communicator that the program has, for programs that use MPI themselves: a simulation beside a
  * training, several trainings in one mpirun (examples/coupled.c). Apart from trine.h, which includes no <mpi.h>;
- * compile with the flags of the MPI that Trine was built with (mpicc, or mpicxx). Of MPI's own C++ functions nothing is used:
- * included before <mpi.h>, this header leaves them out. The conventions are those of trine.h. */
+ * compile with the flags of the MPI that Trine was built with (mpicc, or mpicxx). MPI's own C++ functions are not
+ * used: included before <mpi.h>, this header leaves them out. The conventions are those of trine.h. */
 #ifndef TRINE_MPI_H
 #define TRINE_MPI_H
 
