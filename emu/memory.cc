@@ -2,7 +2,7 @@
  * rounded up to 256 bytes, at a guard page, and its addresses are never used again:
  * accesses behind it, or after it was freed, crash. It is filled with NaNs, and only
  * operations on the device may access it (emu.h). */
-#include "emu.h"
+#include "races.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,6 +177,7 @@ cudaError_t cudaFree(void *p) {
     /* The addresses stay ours, without memory. */
     mmap(a->map, a->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
          -1, 0);
+    emu_races_forget(a->map, a->map_bytes);
     taken -= a->map_bytes;
     a->freed = true;
     return error;

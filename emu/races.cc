@@ -275,6 +275,15 @@ static cell *cell_of(uintptr_t p) {
     return &at->cells[p % PAGE / GRAIN];
 }
 
+void emu_races_forget(const void *p, size_t bytes) {
+    for (uintptr_t at = (uintptr_t)p; on && at < (uintptr_t)p + bytes; at += PAGE) {
+        auto found = pages.find(at / PAGE);
+        if (found == pages.end()) continue;
+        free(found->second);
+        pages.erase(found);
+    }
+}
+
 static void write_cell(cell *c, const void *p, bool shared) {
     if (c->write.operation && !ordered(c->write, shared))
         report(c->write, "writes", "writes", p, shared);

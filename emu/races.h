@@ -33,6 +33,9 @@ void emu_clock_join(emu_clock *to, const emu_clock &from);
  * Returns its index. */
 uint32_t emu_races_operation(uint32_t index, uint32_t stream, emu_clock *of);
 
+/* [p, p + bytes), whole pages, is freed; its addresses are not used again. */
+void emu_races_forget(const void *p, size_t bytes);
+
 /* ---- Threads (block.cc, async.cc, mma.h) ------------------------------------------------------ */
 
 void emu_races_block(uint32_t block);

@@ -174,12 +174,19 @@ float *training_tensor(const trine_trainer *t, const char *name, size_t *count) 
     return found;
 }
 
-void training_layouts(void (*visit)(trine_layout layout)) {
+training_list training_layouts_up_to(int stages) {
     int ranks = trine_world_size(harness_world);
+    training_list all = {.count = 0};
     for (int tp = 1; tp <= ranks; tp++)
-        for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp; pp++)
+        for (int pp = 1; ranks % tp == 0 && pp <= ranks / tp && pp <= stages; pp++)
             if (ranks / tp % pp == 0)
-                visit((trine_layout){.dp = ranks / tp / pp, .tp = tp, .pp = pp});
+                all.list[all.count++] = (trine_layout){.dp = ranks / tp / pp, .tp = tp, .pp = pp};
+    return all;
+}
+
+void training_layouts(void (*visit)(trine_layout layout)) {
+    const training_list all = training_layouts_up_to(trine_world_size(harness_world));
+    for (int i = 0; i < all.count; i++) visit(all.list[i]);
 }
 
 /* ---- The fingerprint ------------------------------------------------------------------------- */

@@ -51,6 +51,12 @@ float *training_tensor(const trine_trainer *trainer, const char *name, size_t *c
 
 /* Calls `visit` for all layouts of the job's number of ranks. */
 void training_layouts(void (*visit)(trine_layout layout));
+/* Those of at most `stages` stages. */
+typedef struct {
+    trine_layout list[32];
+    int count;
+} training_list;
+training_list training_layouts_up_to(int stages);
 
 /* The reported numbers of a run, step by step, and its final state. */
 typedef struct {

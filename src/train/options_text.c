@@ -39,6 +39,8 @@ trine_status options_text_run(trine_trainer *t, const trine_run *run) {
 trine_status options_text_make(const trine_trainer *t, const trine_checkpoint *c, char **text) {
     trine_config asked = t->asked;
     asked.trace.file = NULL;
+    /* The sizes are the same whether they were given, left out or read from a folder. */
+    asked.model = t->config.model;
     const options o = config_options(&asked, NULL, c);
     char head[240];
     snprintf(head, sizeof head,

@@ -36,6 +36,18 @@ run_ranks 2 "$TRAIN" "@$dir/one/step-4/options.txt" --save "$dir/three" --dp 2
     ! grep -q -- '--dp' "$dir/one/step-4/options.txt"
 result $? "what was left to the number of ranks is left to it"
 
+# The sizes are those in use, given, left out or read from a folder.
+token_file "$dir/data" 20240520 1 641 641
+for family in gpt2 llama; do
+    set -- "$TRAIN" --family $family --num-layers 1 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --threads 1 \
+        --data-path "$dir/data" --train-iters 2 --save "$dir/$family" --save-interval 1 --load auto
+    run "$@"
+    cp "$dir/$family/step-2/options.txt" "$dir/through" && rm -r "$dir/$family/step-2"
+    [ "$status" -eq 0 ] && run "$@" && prints 1 'resumed from' && cmp "$dir/through" "$dir/$family/step-2/options.txt" &&
+        ! grep -q '^--ffn-hidden-size 0$' "$dir/through"
+    result $? "$family: a run that goes on writes the options of one that was not interrupted"
+done
+
 printf '%s\n' '--lr 1e-2' '--zero 4' >"$dir/options"
 run_ranks 2 "$TRAIN" "@$dir/options"
 messages 1 && says 1 "$dir/options:2: --zero: invalid value \"4\"; expected 0, 1, 2 or 3" && ended

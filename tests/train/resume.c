@@ -210,21 +210,11 @@ static int stride(void) {
     return ranks == 1 ? 11 : ranks == 2 ? 5 : ranks == 4 ? 9 : 45;
 }
 
-static struct {
-    trine_layout list[32];
-    int count;
-} layouts;
-
-static void add_layout(trine_layout layout) {
-    if (layout.pp <= 4) layouts.list[layouts.count++] = layout;
-}
-
 static void runs_go_on_in_equal_bits(void **state) {
     (void)state;
     bool all = getenv("TRINE_FULL") != NULL;
     int run = 0;
-    layouts.count = 0;
-    training_layouts(add_layout);
+    const training_list layouts = training_layouts_up_to(4);
     for (int zero = 0; zero < 4; zero++)
         for (int type = 0; type < TYPES; type++)
             for (int schedule = 0; schedule < TRINE_SCHEDULES; schedule++, run++)

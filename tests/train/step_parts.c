@@ -64,20 +64,10 @@ static void compare(const trine_config *c) {
     trine_trainer_destroy(&parts);
 }
 
-static struct {
-    trine_layout list[32];
-    int count;
-} layouts;
-
-static void add_layout(trine_layout layout) {
-    if (layout.pp <= 4) layouts.list[layouts.count++] = layout;
-}
-
 /* Every stage of ZeRO and every schedule, in turn with the layouts. */
 static void parts_have_the_bits_of_a_step(void **state) {
     (void)state;
-    layouts.count = 0;
-    training_layouts(add_layout);
+    const training_list layouts = training_layouts_up_to(4);
     for (int zero = 0; zero < 4; zero++)
         for (int n = 0; n < TRINE_SCHEDULES; n++) {
             trine_config c = config_of(layouts.list[(zero + n * 5) % layouts.count], zero);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "train/tensorboard.h"
 #include "trine_checkpoint.h"
 
@@ -330,5 +331,6 @@ int main(int argc, char **argv) {
         CASE(folders_that_cannot_be),
         CASE(later_files_have_later_names),
     };
+    output_limits_are_errors(); /* as trine_parse does */
     return HARNESS_RUN(argc, argv, tests);
 }
