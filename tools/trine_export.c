@@ -16,6 +16,7 @@
 #include "base/output.h"
 #include "base/progress.h"
 #include "base/status.h"
+#include "ckpt/making.h"
 #include "ckpt/source.h"
 #include "comm/api/comm.h"
 #include "tokenizer/tokenizer.h"
@@ -57,7 +58,7 @@ static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_
 static trine_status write_out(const ckpt_source *source, const char *out) {
     const char *from = ckpt_path(source);
     trine_model model;
-    TRY(hf_export_leftovers(out, stdout));
+    TRY(making_leftovers(out, stdout));
     TRY(ckpt_model(source, &model));
     hf_tokens tokens = hf_config_tokens(from, model.vocab_size);
     TRY(read_tokenizer(from, &model, &tokens));
