@@ -18,8 +18,7 @@
 static trine_status trim(char **name, making_kind kind, const char *out) {
     size_t length = strlen(out);
     while (length > 1 && out[length - 1] == '/') length--;
-    CHECK(length && strcmp(out, "/"), TRINE_EINVAL,
-          "\"%s\" is not a valid name for a new %s", out,
+    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is not a valid name for a new %s", out,
           kind == MAKING_FOLDER ? "folder" : "file");
     *name = strndup(out, length);
     CHECK(*name, TRINE_ENOMEM, "no memory for a path");

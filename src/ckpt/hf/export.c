@@ -23,8 +23,8 @@ typedef struct {
 } exported;
 
 typedef struct {
-    making making; /* owned */
-    exported *tensors;  /* [count] in the file's order; owned */
+    making making;     /* owned */
+    exported *tensors; /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
     const hf_tokens *tokens;
