@@ -5,9 +5,10 @@
  *   tensors                             name, dimensions (innermost first), type, place from the start of the data
  *   data                                of each tensor, row by row; each begins at a multiple of GGUF_ALIGN bytes
  *
- * All numbers are little-endian. A file is described first: entries, then tensors, each with who has its rows; then it is
- * written, a piece of a tensor at a time, so that memory does not depend on the model. This header knows neither models
- * nor tokenizers: whatever has named rows of numbers can be written, an adapter too (adapter.lora.alpha; NAME.lora_a). */
+ * All numbers are little-endian. A file is described first: entries, then tensors, each with who has its rows; then
+ * it is written, a piece of a tensor at a time, so that memory does not depend on the model. This header knows
+ * neither models nor tokenizers: whatever has named rows of numbers can be written, an adapter too
+ * (adapter.lora.alpha; NAME.lora_a). */
 #ifndef TRINE_GGUF_GGUF_H
 #define TRINE_GGUF_GGUF_H
 
@@ -56,8 +57,9 @@ void gguf_add(gguf *g, const gguf_tensor *tensor);
 /* Bytes of the file. Pure. */
 uint64_t gguf_bytes(const gguf *g);
 
-/* Writes the file, which is empty; `path` is for messages. Memory: GGUF_PIECE numbers twice, or `together` rows if that
- * is more. Errors: TRINE_EIO, TRINE_ENOMEM, those of gguf_type_store and of the tensors' read. Not collective. */
+/* Writes the file, which is empty; `path` is for messages. Memory: GGUF_PIECE numbers twice, or `together` rows if
+ * that is more. Errors: TRINE_EIO, TRINE_ENOMEM, those of gguf_type_store and of the tensors' read. Not collective.
+ * */
 #define GGUF_PIECE ((uint64_t)1 << 20)
 trine_status gguf_write(const gguf *g, int fd, const char *path);
 

@@ -104,7 +104,7 @@ static trine_status add_item(job *j, item *x) {
     made.cols = made.vector ? x->t.parts * x->t.global_rows : x->t.global_cols;
     made.type = type_of(j, &made, flags);
     x->cols = made.cols;
-    x->turned = flags & GGUF_TURNED;
+    x->turned = j->family->turned && flags & GGUF_ROTARY;
     if (x->turned) made.together = gpt_head_width(&j->shape);
     gguf_add(j->file, &made);
     return TRINE_OK;

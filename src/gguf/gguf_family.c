@@ -24,29 +24,31 @@ static const gguf_name gpt2_names[] = {
     {NULL, NULL, 0},
 };
 
-/* `turned`: of queries and keys. */
-#define LLAMA_NAMES(turned)                                                                        \
-    {"embed_tokens", "token_embd", 0}, {"norm", "output_norm", 0}, {"lm_head", "output", 0},       \
-        {"input_layernorm", "attn_norm", 0}, {"self_attn.q_proj", "attn_q", turned},               \
-        {"self_attn.k_proj", "attn_k", turned}, {"self_attn.v_proj", "attn_v", 0},                 \
-        {"self_attn.o_proj", "attn_output", 0}, {"post_attention_layernorm", "ffn_norm", 0},       \
-        {"mlp.gate_proj", "ffn_gate", 0}, {"mlp.up_proj", "ffn_up", 0}, {                          \
-        "mlp.down_proj", "ffn_down", 0                                                             \
-    }
-
-static const gguf_name llama_names[] = {LLAMA_NAMES(GGUF_TURNED), {NULL, NULL, 0}};
-static const gguf_name qwen_names[] = {LLAMA_NAMES(0),
-                                       {"self_attn.q_norm", "attn_q_norm", 0},
-                                       {"self_attn.k_norm", "attn_k_norm", 0},
-                                       {NULL, NULL, 0}};
+static const gguf_name llama_names[] = {
+    {"embed_tokens", "token_embd", 0},
+    {"norm", "output_norm", 0},
+    {"lm_head", "output", 0},
+    {"input_layernorm", "attn_norm", 0},
+    {"self_attn.q_proj", "attn_q", GGUF_ROTARY},
+    {"self_attn.k_proj", "attn_k", GGUF_ROTARY},
+    {"self_attn.v_proj", "attn_v", 0},
+    {"self_attn.q_norm", "attn_q_norm", 0},
+    {"self_attn.k_norm", "attn_k_norm", 0},
+    {"self_attn.o_proj", "attn_output", 0},
+    {"post_attention_layernorm", "ffn_norm", 0},
+    {"mlp.gate_proj", "ffn_gate", 0},
+    {"mlp.up_proj", "ffn_up", 0},
+    {"mlp.down_proj", "ffn_down", 0},
+    {NULL, NULL, 0},
+};
 
 /* Each family that llama.cpp loads has a row. Mistral 7B is one of its Llamas. */
 static const gguf_family families[] = {
     {&trine_gpt2, "gpt2", gpt2_names, .layer_norm = true},
-    {&trine_llama, "llama", llama_names, .rope_factors = true},
-    {&trine_mistral, "llama", llama_names, .rope_factors = true},
-    {&trine_qwen2, "qwen2", qwen_names, .square = true},
-    {&trine_qwen3, "qwen3", qwen_names, .square = false},
+    {&trine_llama, "llama", llama_names, .turned = true, .rope_factors = true},
+    {&trine_mistral, "llama", llama_names, .turned = true, .rope_factors = true},
+    {&trine_qwen2, "qwen2", llama_names, .square = true},
+    {&trine_qwen3, "qwen3", llama_names, .square = false},
 };
 
 #define FAMILIES (sizeof families / sizeof *families)

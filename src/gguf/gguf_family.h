@@ -6,8 +6,7 @@
 #include "trine_model.h"
 
 typedef enum {
-    GGUF_TURNED = 1, /* rows of queries or keys for rotary positions whose pairs are neighbours: of each head of D rows,
-                        row 2 i + j of the file is row i + j D/2 of ours */
+    GGUF_ROTARY = 1, /* rows of queries or keys that rotary positions turn: see `turned` */
     GGUF_PRECISE = 2 /* f32 in every file */
 } gguf_flag;
 
@@ -22,6 +21,8 @@ typedef struct {
     const char *architecture; /* general.architecture */
     const gguf_name *names;   /* ends with NULLs */
     bool layer_norm;          /* the norm's epsilon is that of layer norms */
+    bool turned;              /* pairs of rotary positions are neighbours: of each head of D rows, row 2 i + j of the
+                                 file is row i + j D/2 of ours */
     bool rope_factors;        /* llama.cpp reads rope_freqs.weight */
     bool square;              /* llama.cpp wants heads that are together as wide as the model */
 } gguf_family;

@@ -3,7 +3,8 @@
  *   f32    4 bytes                       as they are
  *   f16    2 bytes                       to nearest, ties to even
  *   bf16   2 bytes                       to nearest, ties to even
- *   q8_0   34 bytes for 32 numbers of a row: d in f16, then 32 signed bytes q; x = d q. d = max |x| / 127, and q = x / d
+ *   q8_0   34 bytes for 32 numbers of a row: d in f16, then 32 signed bytes q; x = d q. d = max |x| / 127, and q = x
+ * / d
  *          with d in f32, to nearest, ties away from zero
  */
 #ifndef TRINE_GGUF_GGUF_TYPE_H
@@ -31,7 +32,7 @@ const char *gguf_type_name(gguf_type type);
 uint32_t gguf_type_number(gguf_type type);
 uint32_t gguf_type_file(gguf_type type);
 
-/* Numbers that a row must have a multiple of: 32 of q8_0, else 1. Bytes of so many numbers, a multiple of that. Pure. */
+/* Numbers of which a row must have a multiple: 32 of q8_0, else 1. Bytes of so many numbers, a multiple. Pure. */
 uint64_t gguf_type_block(gguf_type type);
 uint64_t gguf_type_bytes(gguf_type type, uint64_t count);
 
