@@ -185,8 +185,8 @@ trine_status ggml_describe(ggml_tokenizer *g, const tokenizer *t) {
     *g = (ggml_tokenizer){.from = t};
     TRY(check_added(t, &t->raw));
     TRY(check_added(t, &t->normalized));
-    TRY(check_end(t, &t->before, t->begin, "before", &g->before));
-    TRY(check_end(t, &t->after, t->end, "after", &g->after));
+    TRY(check_end(t, &t->before, tokenizer_begin(t), "before", &g->before));
+    TRY(check_end(t, &t->after, tokenizer_end(t), "after", &g->after));
     CHECK(t->splits.bytes, TRINE_EUNSUPPORTED,
           "%s: not a ByteLevel tokenizer, which is the kind that is written to GGUF", t->path);
     return describe_bytes(g);
