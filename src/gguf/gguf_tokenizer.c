@@ -49,6 +49,13 @@ static trine_status add_merges(gguf *g, const ggml_tokenizer *t) {
     return TRINE_OK;
 }
 
+static void add_scores(gguf *g, const ggml_tokenizer *t, int32_t vocab) {
+    int32_t known = (int32_t)tokenizer_vocab(t->from);
+    gguf_list(g, KEY "scores", GGUF_LIST_F32, (uint64_t)vocab);
+    for (int32_t id = 0; id < vocab; id++) gguf_list_f32(g, id < known ? t->scores[id] : 0);
+    gguf_bool(g, KEY "add_space_prefix", t->space_before);
+}
+
 /* llama.cpp takes token 11 for one that is not named. */
 static trine_status add_ends(gguf *g, const ggml_tokenizer *t, hf_tokens known, const char *path) {
     int32_t begin = tokenizer_begin(t->from), end = tokenizer_end(t->from);
@@ -78,12 +85,13 @@ static trine_status add_all(gguf *g, const ggml_tokenizer *t, const gguf_request
     gguf_text(g, KEY "model", t->model, strlen(t->model));
     gguf_text(g, KEY "pre", t->pre, strlen(t->pre));
     add_tokens(g, t, vocab);
-    TRY(add_merges(g, t));
+    if (t->scored)
+        add_scores(g, t, vocab);
+    else
+        TRY(add_merges(g, t));
     TRY(add_ends(g, t, r->tokens, tokenizer_path(t->from)));
     if (t->loses)
-        fprintf(r->notes,
-                "%s: texts are normalized (%s); llama.cpp does not do that, so texts that are not "
-                "in this form get other ids there\n",
+        fprintf(r->notes, "%s: %s; llama.cpp does not do that, so some texts get other ids there\n",
                 tokenizer_path(t->from), t->loses);
     return add_template(g, folder);
 }

@@ -7,8 +7,9 @@
  *   "llama"   SentencePiece's: the text with spaces as U+2581 is one word; of two neighbours that make a token those
  *             with the highest score become it
  *
- * A tokenizer that neither can say is refused by what it has more. One difference is allowed and said: llama.cpp does
- * not normalize (NFC of Qwen), so that texts that are not in this form get other ids there. */
+ * A tokenizer that neither can say is refused by what it has more. Two differences are allowed and said: llama.cpp
+ * does not normalize (NFC of Qwen), so that texts that are not in this form get other ids there; and it writes a space
+ * before every text of "llama", where Metaspace leaves it out before a text that begins with one. */
 #ifndef TRINE_TOKENIZER_GGML_H
 #define TRINE_TOKENIZER_GGML_H
 
@@ -27,7 +28,7 @@ typedef struct {
     bool before, after;   /* texts begin with tokenizer_begin, end with tokenizer_end */
     bool scored;          /* of "llama": tokens have scores in place of merges */
     bool space_before;    /* of "llama": a text begins with a space */
-    const char *loses;    /* the normal form that llama.cpp does not make: "NFC"; NULL: none */
+    const char *loses;    /* what llama.cpp does not do, as a sentence: "texts are normalized (NFC)"; NULL: nothing */
     ggml_merge *merges;   /* [merge_count] in their order; owned */
     size_t merge_count;
     float *scores;        /* [tokenizer_vocab]: of "llama"; owned */
