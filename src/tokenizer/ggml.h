@@ -8,8 +8,8 @@
  *             with the highest score become it
  *
  * A tokenizer that neither can say is refused by what it has more. Two differences are allowed and said: llama.cpp
- * does not normalize (NFC of Qwen), so that texts that are not in this form get other ids there; and it writes a space
- * before every text of "llama", where Metaspace leaves it out before a text that begins with one. */
+ * does not normalize (NFC of Qwen), so that texts that are not in this form get other ids there; and it writes a
+ * space before every text of "llama", where Metaspace leaves it out before a text that begins with one. */
 #ifndef TRINE_TOKENIZER_GGML_H
 #define TRINE_TOKENIZER_GGML_H
 

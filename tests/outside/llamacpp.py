@@ -46,7 +46,7 @@ LOGITS = 1e-3
 # what it is multiplied with the same way: relative to the largest logit.
 ROUNDED = 0.05
 SIZES = dict(vocab_size=0, num_hidden_layers=3, hidden_size=64, intermediate_size=160, num_attention_heads=8, num_key_value_heads=2,
-             max_position_embeddings=256, initializer_range=0.2, bos_token_id=None, eos_token_id=None)
+             max_position_embeddings=256, initializer_range=0.1, bos_token_id=None, eos_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
 LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=2.5)
 KINDS = "prose", "mixed", "emoji", "spaces", "digits", "contractions", "code", "salad", "tokens", "short"
@@ -135,6 +135,11 @@ def tensors(reader, folder):
 
 # ---- llama.cpp -------------------------------------------------------------------------------------
 
+@llama_cpp.llama_log_callback
+def quiet(level, text, data):
+    pass
+
+
 def load(path):
     return llama_cpp.Llama(path, n_ctx=256, n_batch=256, n_ubatch=256, type_k=0, type_v=0, flash_attn=False, logits_all=True, n_threads=1,
                            n_threads_batch=1, verbose=False)
@@ -214,6 +219,7 @@ def one(name, dir):
         os.unlink(path)
 
 
+llama_cpp.llama_log_set(quiet, None)
 with tempfile.TemporaryDirectory() as dir:
     for name in MODELS:
         if fnmatch.fnmatch(name, PATTERN):
