@@ -1,9 +1,8 @@
 /* What llama.cpp needs to encode as a tokenizer does: the entries tokenizer.ggml.* of a GGUF file (llama.cpp,
  * src/llama-vocab.cpp). Its tokenizers are two, each with much that is fixed:
  *
- *   "gpt2"    ByteLevel: words cut by one of a few known rows of expressions, which have names ("llama-bpe"); merges
- * in
- *             their order
+ *   "gpt2"    ByteLevel: words cut by one of a few known rows of expressions, which have names ("llama-bpe");
+ *             merges in their order
  *   "llama"   SentencePiece's: the text with spaces as U+2581 is one word; of two neighbours that make a token those
  *             with the highest score become it
  *

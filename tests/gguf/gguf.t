@@ -146,6 +146,34 @@ none() {
 }
 check "no tokenizer is no vocabulary, and that is said" none
 
+# pieces MERGES NORMALIZER: the folder gpt with a tokenizer of SentencePiece's kind; U+2581 and abc are characters
+pieces() {
+    rm -rf other && cp -r gpt other && rm other/tokenizer_config.json && perl -e '
+        my ($merges, $normalizer) = @ARGV;
+        my @words = ("<unk>", "<s>", "</s>", map(sprintf("<0x%02X>", $_), 0 .. 255), "\342\226\201", "a", "b", "c", "ab", "\342\226\201a", "abc", "\342\226\201ab");
+        my $vocab = join(",", map("\"$words[$_]\":$_", 0 .. $#words));
+        my $added = join(",", map("{\"id\":$_,\"content\":\"$words[$_]\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}", 0 .. 2));
+        $merges =~ s/_/\342\226\201/g;
+        $merges = join(",", map({ "[\"" . join("\",\"", split(/-/)) . "\"]" } split(/ /, $merges)));
+        print "{\"added_tokens\":[$added],$normalizer,\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{\"id\":\"A\"}}],",
+            "\"special_tokens\":{\"<s>\":{\"ids\":[1]}}},\"decoder\":null,\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"fuse_unk\":true,\"byte_fallback\":true,",
+            "\"vocab\":{$vocab},\"merges\":[$merges]}}"' "$1" "$2" >other/tokenizer.json &&
+        sed -e 's/"eos_token_id":[^,]*/"eos_token_id": 2/' gpt/config.json >other/config.json
+}
+merges="a-b _-a ab-c _a-b _-ab"
+legacy='"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"\u2581"},{"type":"Replace","pattern":{"String":" "},"content":"\u2581"}]},"pre_tokenizer":null'
+first='"normalizer":null,"pre_tokenizer":{"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first","split":false}'
+sentences() {
+    pieces "$merges" "$legacy" && holds other f32 -- "tokenizer.ggml.pre = default" "tokenizer.ggml.add_space_prefix = 1" \
+        "tokenizer.ggml.add_bos_token = 1" "tokenizer.ggml.bos_token_id = 1" "tokenizer.ggml.eos_token_id = 2" && ! grep "gets no space" out
+}
+check "SentencePiece's kind has scores in the order of its merges" sentences
+spaces() {
+    pieces "$merges" "$first" && holds other f32 -- "tokenizer.ggml.add_space_prefix = 1" &&
+        grep -q "^other/tokenizer.json: a text that begins with a space, or follows a special token, gets no space before it; llama.cpp does not" out
+}
+check "a space that llama.cpp writes more is said" spaces
+
 # ---- Refused
 
 # refuses TEXT ARGUMENTS...: one message with TEXT, a non-zero status, and no file added or removed
@@ -178,6 +206,15 @@ check "a token that merges do not make, and words that are not merged" refuses_t
     's/"ignore_merges":false/"ignore_merges":true/'
 check "a tokenizer of another kind" refuses_tokenizer "pre-tokenizer BertPreTokenizer is not supported" \
     's~^"pre_tokenizer".*~"pre_tokenizer":{"type":"BertPreTokenizer"},~'
+refuses_pieces() { # refuses_pieces TEXT MERGES [NORMALIZER]
+    pieces "$2" "${3:-$legacy}" && refuses_model "$1"
+}
+check "a token of SentencePiece's kind that two others would make" refuses_pieces \
+    "no merge makes token 266 of \"▁\" and \"ab\"; llama.cpp's \"llama\" would" "a-b _-a ab-c _a-b"
+check "merges of a token with another's between them" refuses_pieces \
+    "between two merges that make token 266 is one of token 265" "a-b _-a _a-b ab-c _-ab"
+check "words that SentencePiece does not cut" refuses_pieces "neither those of a ByteLevel tokenizer nor Llama 2's" "$merges" \
+    '"normalizer":null,"pre_tokenizer":{"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first","split":true}'
 endless() {
     rm -rf other && cp -r gpt other && sed 's/<|endoftext|>/<|sep|>/' "$tiny" >other/tokenizer.json && echo '{}' >other/tokenizer_config.json &&
         sed 's/"eos_token_id":[^,]*/"eos_token_id": null/' gpt/config.json >other/config.json &&

@@ -13,7 +13,7 @@
 
 static file gguf;
 static cJSON *config;
-static bool gpt2;
+static bool gpt2, scored; /* scored: SentencePiece's tokenizer */
 
 static cJSON *read_json(const char *folder, const char *name, bool needed) {
     char path[4096];
@@ -315,6 +315,8 @@ static void expect_tokens(const cJSON *tokenizer) {
             token = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(each, "content"));
             want = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(each, "special")) ? 3 : 4;
         }
+        if (scored && want == 1 && !strncmp(token, "<0x", 3)) want = 6;
+        if (scored && !strcmp(token, "<unk>")) want = 2;
         memcpy(&kind, gguf.bytes + types->at + 4 * id, sizeof kind);
         EXPECT(file_is(text, token) && kind == want,
                "token %zu is %.*s of kind %d, not %s of kind %d", id, (int)text.length, text.text,
@@ -342,20 +344,43 @@ static void expect_merges(const cJSON *tokenizer) {
     }
 }
 
+/* Whatever an earlier merge makes has a higher score; all pairs that make a token have the same one. */
+static void expect_scores(const cJSON *tokenizer) {
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(tokenizer, "model"), *each;
+    const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab");
+    const file_entry *list = list_of("tokenizer.ggml.scores", REAL);
+    char last[400] = "";
+    double before = 0;
+    EXPECT(list->count == (uint64_t)size_of("vocab_size", 0), "%llu scores",
+           (unsigned long long)list->count);
+    cJSON_ArrayForEach(each, cJSON_GetObjectItemCaseSensitive(model, "merges")) {
+        char token[400];
+        float score;
+        snprintf(token, sizeof token, "%s%s", cJSON_GetArrayItem(each, 0)->valuestring,
+                 cJSON_GetArrayItem(each, 1)->valuestring);
+        size_t id = (size_t)cJSON_GetObjectItemCaseSensitive(vocab, token)->valuedouble;
+        memcpy(&score, gguf.bytes + list->at + 4 * id, sizeof score);
+        EXPECT(strcmp(token, last) ? (double)score < before : (double)score == before,
+               "%s has score %g behind %g", token, (double)score, before);
+        before = (double)score;
+        snprintf(last, sizeof last, "%s", token);
+    }
+}
+
 static void expect_tokenizer(const char *folder) {
     cJSON *tokenizer = read_json(folder, "tokenizer.json", false),
           *names_of = read_json(folder, "tokenizer_config.json", false);
     const cJSON *jinja = cJSON_GetObjectItemCaseSensitive(names_of, "chat_template");
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(tokenizer, "model");
+    scored = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(model, "byte_fallback"));
     EXPECT(!tokenizer == !file_find(&gguf, "tokenizer.ggml.tokens"),
            "a vocabulary without a tokenizer");
+    expect_text("tokenizer.ggml.model", scored ? "llama" : tokenizer ? "gpt2" : "none");
     if (tokenizer) {
-        expect_text("tokenizer.ggml.model", "gpt2");
         expect_tokens(tokenizer);
-        expect_merges(tokenizer);
+        (scored ? expect_scores : expect_merges)(tokenizer);
         expect_number("tokenizer.ggml.eos_token_id", size_of("eos_token_id", -1));
         number_of("tokenizer.ggml.bos_token_id");
-    } else {
-        expect_text("tokenizer.ggml.model", "none");
     }
     if (jinja)
         expect_text("tokenizer.chat_template", jinja->valuestring);
