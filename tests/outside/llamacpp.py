@@ -7,6 +7,7 @@ gguf reads all entries and tensors, and its numbers are those of transformers' f
 cache of keys and values in f32, are Trine's, and so are 64 greedy tokens; those of q8_0 are near them. Its tokenizer gives Trine's ids
 for 1,000 texts. Skipped where llama-cpp-python is not installed: tools/venv.sh builds it, in some ten minutes."""
 import fnmatch
+import functools
 import glob
 import json
 import os
@@ -162,14 +163,19 @@ def greedy(llama, ids):
     return out
 
 
+@functools.cache
+def characters():
+    return corpus.Characters(known())
+
+
 def texts(tokenizer, nfc):
     r = random.Random(SEED)
-    c = corpus.Corpus(corpus.Characters(known()), SEED)
+    c = corpus.Corpus(characters(), SEED)
     c.specials = [t["content"] for t in tokenizer["added_tokens"]]
     c.pieces = makers.pieces_of(Tokenizer.from_str(json.dumps(tokenizer)))
     out = []
     while len(out) < TEXTS:
-        text = c.draw(KINDS[len(out) % len(KINDS)])[:2000]
+        text = c.draw(KINDS[len(out) % len(KINDS)])[:600]
         text = unicodedata.normalize("NFC", text) if nfc else text
         if text and "\0" not in text:
             out.append(text)
