@@ -4,6 +4,7 @@
 #   plan, dp -> data -> core;  train, plan, ckpt -> config -> model;  train -> ckpt -> model;
 #   train, doctor -> profile -> core;  train, plan -> trace -> core
 #   report -> plan;  plan, doctor -> cost -> {model -> tp}
+#   gguf -> {ckpt -> model, tokenizer} -> core
 #   generate -> {ckpt -> model, tp, pp} -> core;  corpus -> {tokenizer, data};  train, generate -> tokenizer -> base
 #
 # A module is a directory under src/. It may include, and call, itself and the modules beside it in the table below,
@@ -27,6 +28,7 @@ BEGIN {
     allowed["run"] = "model tp dp zero pp norm state core comm device base"
     allowed["tokenizer"] = "base"
     allowed["corpus"] = "tokenizer data base"
+    allowed["gguf"] = "tokenizer model ckpt core device base"
     allowed["generate"] = "tokenizer model tp pp ckpt core comm device base"
     allowed["profile"] = "core comm device base"
     allowed["trace"] = "core comm base"

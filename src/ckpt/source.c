@@ -1,7 +1,9 @@
 #include "ckpt/source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/progress.h"
 #include "base/status.h"
@@ -92,6 +94,24 @@ static const st_entry *find_made_from(const ckpt_source *s, const tensor *t, ckp
     bool weight = kind == CKPT_WEIGHT || kind == CKPT_MASTER;
     const st_entry *found = source_find(s, t, weight ? CKPT_MASTER : kind, file);
     return found || !weight ? found : source_find(s, t, CKPT_WEIGHT, file);
+}
+
+trine_status source_values(const ckpt_source *source, const tensor *t, const st_file **file,
+                           const st_entry **entry) {
+    *entry = find_made_from(source, t, CKPT_WEIGHT, file);
+    CHECK(*entry, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
+    return slice_fits(t, *entry, (*file)->path);
+}
+
+trine_status source_mode(const ckpt_source *source, unsigned *mode) {
+    struct stat is;
+    *mode = 0777;
+    for (int i = 0; i < source->file_count; i++) {
+        const st_file *f = &source->files[i];
+        CHECK(fstat(f->fd, &is) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
+        *mode &= is.st_mode;
+    }
+    return TRINE_OK;
 }
 
 static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_shard *shard,

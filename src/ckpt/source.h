@@ -32,13 +32,16 @@ trine_status hf_open(ckpt_source *source, const char *path);
  * TRINE_EDATA, TRINE_ENOMEM. Not collective. */
 trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out);
 
-/* Lists on `to` the folders beside `out` that belong to interrupted or running exports to it. Errors:
- * TRINE_EIO, TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
-trine_status hf_export_leftovers(const char *out, FILE *to);
-
 /* The tensor `name` ("h.0.ln_1.weight") of a kind, in any of the files, under its name there or, weights
  * only, without "transformer."; NULL if there is none. *file = its file. Pure. */
 const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kind kind,
                             const st_file **file);
+
+/* Where the weights of a tensor are: the master if there is one, since 16-bit weights are its rounding. *file and
+ * *entry are the source's. Errors: TRINE_EDATA if there is none, or of another shape. Pure. */
+trine_status source_values(const ckpt_source *source, const tensor *t, const st_file **file, const st_entry **entry);
+
+/* *mode = the permission bits that all files with tensors have. Errors: TRINE_EIO. Not collective. */
+trine_status source_mode(const ckpt_source *source, unsigned *mode);
 
 #endif

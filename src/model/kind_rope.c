@@ -46,14 +46,22 @@ static double llama3_frequency(const trine_rope_scaling *s, double frequency) {
     return (1 - smooth) * frequency / s->factor + smooth * frequency;
 }
 
-/* Of pair i. */
-static double frequency_of(const gpt_shape *s, size_t i) {
+/* Of pair i, without scaling. */
+static double plain_frequency(const gpt_shape *s, size_t i) {
     double base = s->rotary_base > 0 ? s->rotary_base : 10000;
-    double frequency = pow(base, -2.0 * (double)i / (double)gpt_head_width(s));
+    return pow(base, -2.0 * (double)i / (double)gpt_head_width(s));
+}
+
+static double frequency_of(const gpt_shape *s, size_t i) {
+    double frequency = plain_frequency(s, i);
     if (s->rope_scaling.kind == TRINE_ROPE_LINEAR) return frequency / s->rope_scaling.factor;
     if (s->rope_scaling.kind == TRINE_ROPE_LLAMA3)
         return llama3_frequency(&s->rope_scaling, frequency);
     return frequency;
+}
+
+double rope_slowing(const gpt_shape *s, size_t i) {
+    return plain_frequency(s, i) / frequency_of(s, i);
 }
 
 static size_t table_count(const gpt_shape *s) {

@@ -76,6 +76,9 @@ const char *gpt_unread(const trine_model *m);
 /* Whether positions are rotary: then no tensor depends on the length of the sequence. Pure. */
 bool gpt_has_rope(const trine_model *m);
 
+/* How many times slower than without rope_scaling pair i of a head's numbers turns, i < gpt_head_width / 2. Pure. */
+double rope_slowing(const gpt_shape *s, size_t i);
+
 /* The number of positions: seq_length, or with rotary positions max_positions if that is more. Pure. */
 int gpt_positions(const trine_model *m);
 /* The unsharded model with a micro-batch of one sequence. Pure. */

@@ -14,7 +14,7 @@ static uint64_t mix(uint32_t left, uint32_t right) {
     return x ^ x >> 29;
 }
 
-static const bpe_merge *find_merge(const bpe *b, uint32_t left, uint32_t right) {
+const bpe_merge *bpe_find(const bpe *b, uint32_t left, uint32_t right) {
     uint32_t at = (uint32_t)mix(left, right) & (b->merge_size - 1);
     for (; b->merges[at].left != UINT32_MAX; at = (at + 1) & (b->merge_size - 1))
         if (b->merges[at].left == left && b->merges[at].right == right) return &b->merges[at];
@@ -307,7 +307,7 @@ static trine_status take_symbols(const bpe *b, bpe_scratch *s, const char *word,
 }
 
 static uint32_t rank_of(const bpe *b, const int32_t *ids, uint32_t *id) {
-    const bpe_merge *m = find_merge(b, (uint32_t)ids[0], (uint32_t)ids[1]);
+    const bpe_merge *m = bpe_find(b, (uint32_t)ids[0], (uint32_t)ids[1]);
     *id = m ? m->id : 0;
     return m ? m->rank : UINT32_MAX;
 }

@@ -52,6 +52,9 @@ typedef struct {
 /* The symbol at `at`; *next is behind it. Pure. */
 bpe_symbol bpe_symbol_at(const bpe *b, const char *at, const char **next);
 
+/* The merge of two tokens; NULL: they are not merged. Pure. */
+const bpe_merge *bpe_find(const bpe *b, uint32_t left, uint32_t right);
+
 /* Whether some token has these two symbols side by side. Pure. */
 bool bpe_neighbors(const bpe *b, int32_t left, int32_t right);
 /* The same for two bytes as symbols; true if one of them is no token. Pure. */

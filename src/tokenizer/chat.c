@@ -223,6 +223,8 @@ trine_status chat_recognise(const chat_template **t, const char *text, const cha
 
 /* ---- Files ---- */
 
+#define PATH_MOST 4096
+
 /* The text of chat_template: a string, or a list of names and texts. NULL: none. */
 static const char *template_in(const cJSON *config) {
     const cJSON *item = json_member(config, "chat_template"), *one;
@@ -234,43 +236,54 @@ static const char *template_in(const cJSON *config) {
     return NULL;
 }
 
-static trine_status open_config(const chat_template **t, const char *path) {
-    char *text;
+static trine_status read_config(char **text, const char *path) {
+    char *json;
     size_t bytes;
     cJSON *root = NULL;
-    TRY(inside_text(&text, &bytes, NULL, FILE_MOST, path));
-    trine_status status = json_read(&root, text, bytes, path);
-    free(text);
+    TRY(inside_text(&json, &bytes, NULL, FILE_MOST, path));
+    trine_status status = json_read(&root, json, bytes, path);
+    free(json);
     TRY(status);
     const char *jinja = template_in(root);
-    status = jinja ? chat_recognise(t, jinja, path)
-                   : RAISE(TRINE_EDATA,
-                           "%s: no chat_template; the model is not one for chats; without --chat a "
-                           "text is read as it is, with its special tokens",
-                           path);
+    if (jinja) *text = strdup(jinja);
     cJSON_Delete(root);
-    return status;
+    CHECK(*text || !jinja, TRINE_ENOMEM, "%s: no memory for the chat template", path);
+    return TRINE_OK;
 }
 
-static trine_status open_jinja(const chat_template **t, const char *path) {
-    char *text;
-    size_t bytes;
-    TRY(inside_text(&text, &bytes, NULL, FILE_MOST, path));
-    text[bytes] = '\0';
-    trine_status status = chat_recognise(t, text, path);
-    free(text);
-    return status;
+/* The same, and the file that was read: "" if there is none. */
+static trine_status read_template(char **text, char path[PATH_MOST], const char *folder) {
+    static const char *const files[] = {"chat_template.jinja", "tokenizer_config.json"};
+    size_t bytes, n = 0;
+    *text = NULL;
+    while (n < 2 && !inside_has(folder, files[n])) n++;
+    *path = '\0';
+    if (n == 2) return TRINE_OK;
+    snprintf(path, PATH_MOST, "%s/%s", folder, files[n]);
+    if (n) return read_config(text, path);
+    TRY(inside_text(text, &bytes, NULL, FILE_MOST, path));
+    (*text)[bytes] = '\0';
+    return TRINE_OK;
+}
+
+trine_status chat_read(char **text, const char *folder) {
+    char path[PATH_MOST];
+    return read_template(text, path, folder);
 }
 
 trine_status chat_open(const chat_template **t, const char *folder) {
-    char path[4096];
+    char path[PATH_MOST], *text;
     *t = NULL;
-    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    if (inside_has(folder, "chat_template.jinja")) return open_jinja(t, path);
-    snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
-    CHECK(inside_has(folder, "tokenizer_config.json"), TRINE_EDATA,
+    TRY(read_template(&text, path, folder));
+    CHECK(*path, TRINE_EDATA,
           "%s has neither chat_template.jinja nor tokenizer_config.json: no chat template", folder);
-    return open_config(t, path);
+    CHECK(text, TRINE_EDATA,
+          "%s: no chat_template; the model is not one for chats; without --chat a text is read as "
+          "it is, with its special tokens",
+          path);
+    trine_status status = chat_recognise(t, text, path);
+    free(text);
+    return status;
 }
 
 /* ---- Writing ---- */

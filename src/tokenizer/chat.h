@@ -24,7 +24,12 @@ typedef struct chat_template chat_template;
  * known; TRINE_EDATA for no template, and for a broken file; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status chat_open(const chat_template **t, const char *folder);
 
-/* The same for the text of a template. Messages start with `path`. Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM. Pure. */
+/* *text = the template itself, owned by the caller (free); NULL: the folder has none. Errors: TRINE_EDATA for a
+ * broken file; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+trine_status chat_read(char **text, const char *folder);
+
+/* The same as chat_open for the text of a template. Messages start with `path`. Errors: TRINE_EUNSUPPORTED,
+ * TRINE_ENOMEM. Pure. */
 trine_status chat_recognise(const chat_template **t, const char *text, const char *path);
 
 /* "Qwen2.5". Pure. */

@@ -8,8 +8,6 @@
 #define DEPTH 4
 #define MOST  32 /* stages */
 
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-
 /* ---- Reading ---- */
 
 static trine_status add_stage(split_list *list, split_stage **stage, const char *path) {
@@ -91,7 +89,8 @@ static trine_status read_byte_level(split_list *list, const cJSON *entry, const 
         TRY(check_first(list, "ByteLevel with add_prefix_space", path));
         TRY(normalizer_add_prefix(&list->changes, " ", PREPEND_ALWAYS));
     }
-    if (is_true(entry, "use_regex", true)) TRY(add_expression(list, GPT2, SPLIT_ISOLATED, path));
+    if (is_true(entry, "use_regex", true))
+        TRY(add_expression(list, SPLIT_GPT2, SPLIT_ISOLATED, path));
     list->bytes = true;
     return TRINE_OK;
 }
@@ -185,7 +184,7 @@ trine_status split_read(split_list *list, const cJSON *entry, const char *path) 
 
 trine_status split_gpt2(split_list *list, const char *path) {
     list->cuttable = true;
-    TRY(add_expression(list, GPT2, SPLIT_ISOLATED, path));
+    TRY(add_expression(list, SPLIT_GPT2, SPLIT_ISOLATED, path));
     list->bytes = true;
     return TRINE_OK;
 }

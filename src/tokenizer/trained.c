@@ -8,11 +8,6 @@
 #include "tokenizer/bytes.h"
 #include "tokenizer/tokenizer_parts.h"
 
-/* Of the tokenizer.json of Llama 3. */
-#define LLAMA3                                                                                     \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"                      \
-    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
 /* ---- Special tokens ---- */
 
 static bool is_byte(const char *text) {
@@ -67,7 +62,8 @@ static bool add_pre_tokenizer(cJSON *root, trained_split split) {
     cJSON *all = add_typed(root, "pre_tokenizer", "Sequence"),
           *stages = cJSON_AddArrayToObject(all, "pretokenizers"), *first = json_add_object(stages);
     return json_add_text(first, "type", "Split") &&
-           json_add_text(cJSON_AddObjectToObject(first, "pattern"), "Regex", LLAMA3) &&
+           json_add_text(cJSON_AddObjectToObject(first, "pattern"), "Regex",
+                         SPLIT_LLAMA3("\\p{N}{1,3}")) &&
            json_add_text(first, "behavior", "Isolated") &&
            add_flags(first, names, (const bool[]){false}, 1) &&
            fill_byte_level(json_add_object(stages), false, true, false);

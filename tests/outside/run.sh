@@ -4,7 +4,7 @@
 set -eu
 
 BUILD=$1
-TRINE_PYTHON=$(tools/venv.sh "$BUILD")
+TRINE_PYTHON=$(tools/venv.sh "$BUILD" llamacpp)
 export BUILD TRINE_PYTHON
 export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}" # as in tests/run.sh
 status=0

@@ -244,7 +244,7 @@ tool_is_right() {
         bytes) word "SIG$signal: interrupted; no files were written" && ! has b_train.bin ;;
         tokens) word "SIG$signal: interrupted; no files were written" && ! has t_train.bin ;;
         tokenizer) word "SIG$signal: interrupted; no files were written" && ! has w ;;
-        export) word "SIG$signal: interrupted; no folder was written" && ! has model ;;
+        export) word "SIG$signal: interrupted; nothing was written" && ! has model ;;
         generate) word "SIG$signal: interrupted; the text ends here" ;;
         eval) word "SIG$signal: interrupted; there is no result" ;;
         doctor) word "SIG$signal: interrupted; the examination did not end" ;;

@@ -1,13 +1,6 @@
-/* Writes a Hugging Face folder. It is created under a unique name beside the requested one,
- * OUT.<token>.writing, and renamed when its files are on the disk. Nothing else is removed or
- * overwritten: folders of other exports are only reported. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
+/* Writes a Hugging Face folder. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/ending.h"
 #include "base/progress.h"
@@ -15,6 +8,7 @@
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
+#include "ckpt/making.h"
 #include "ckpt/source.h"
 #include "model/family.h"
 #include "model/gpt.h"
@@ -28,11 +22,9 @@ typedef struct {
     uint64_t begin;
 } exported;
 
-#define ENDING "writing"
-
 typedef struct {
-    char *out, *making; /* the folder's name, and its name until it is complete; owned */
-    exported *tensors;  /* [count] in the file's order; owned */
+    making making;     /* owned */
+    exported *tensors; /* [count] in the file's order; owned */
     size_t count;
     trine_model model;
     const hf_tokens *tokens;
@@ -42,24 +34,10 @@ typedef struct {
 
 /* ---- What is written ---- */
 
-static trine_status find_mode(job *j, const ckpt_source *source) {
-    struct stat is;
-    j->mode = 0777;
-    for (int i = 0; i < source->file_count; i++) {
-        const st_file *f = &source->files[i];
-        CHECK(fstat(f->fd, &is) == 0, TRINE_EIO, "%s: %s", f->path, strerror(errno));
-        j->mode &= is.st_mode;
-    }
-    return TRINE_OK;
-}
-
-/* Chooses the master if there is one: 16-bit weights are its rounding. */
 static trine_status choose(const ckpt_source *source, const tensor *t, exported *e) {
     const st_file *file = NULL;
-    const st_entry *from = source_find(source, t, CKPT_MASTER, &file);
-    if (!from) from = source_find(source, t, CKPT_WEIGHT, &file);
-    CHECK(from, TRINE_EDATA, "%s: %s is missing", source->path, t->name);
-    TRY(slice_fits(t, from, file->path));
+    const st_entry *from = NULL;
+    TRY(source_values(source, t, &file, &from));
     e->entry = slice_entry(t, CKPT_WEIGHT, from->type);
     e->file = file;
     e->begin = from->begin;
@@ -160,7 +138,7 @@ static trine_status write_synced(const job *j, const char *path) {
 }
 
 static trine_status write_file(const job *j) {
-    char *path = folder_join(j->making, CKPT_MODEL_FILE);
+    char *path = folder_join(j->making.now, CKPT_MODEL_FILE);
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     trine_status status = write_synced(j, path);
     free(path);
@@ -169,95 +147,26 @@ static trine_status write_file(const job *j) {
 
 /* ---- The folder ---- */
 
-/* `out` without trailing slashes, owned by the caller. */
-static trine_status trim(char **name, const char *out) {
-    size_t length = strlen(out);
-    while (length > 1 && out[length - 1] == '/') length--;
-    CHECK(length && strcmp(out, "/"), TRINE_EINVAL, "\"%s\" is not a valid name for a new folder",
-          out);
-    *name = strndup(out, length);
-    CHECK(*name, TRINE_ENOMEM, "no memory for a path");
-    return TRINE_OK;
-}
-
-static trine_status name_folders(job *j, const char *out) {
-    char token[FILE_TOKEN];
-    TRY(trim(&j->out, out));
-    TRY(file_token(token));
-    size_t size = strlen(j->out) + sizeof token + sizeof "." ENDING;
-    j->making = malloc(size);
-    CHECK(j->making, TRINE_ENOMEM, "no memory for a path");
-    snprintf(j->making, size, "%s.%s." ENDING, j->out, token);
-    return TRINE_OK;
-}
-
-static bool is_empty(const char *folder) {
-    DIR *d = opendir(folder);
-    int found = 0;
-    while (d && readdir(d)) found++; /* includes "." and ".." */
-    if (d) closedir(d);
-    return d && found <= 2;
-}
-
-/* Only an empty folder of that name may be replaced by the rename. */
-static trine_status expect_free(const job *j) {
-    struct stat st;
-    if (lstat(j->out, &st)) {
-        CHECK(errno == ENOENT, TRINE_EIO, "%s: %s", j->out, strerror(errno));
-        return TRINE_OK;
-    }
-    CHECK(S_ISDIR(st.st_mode) && is_empty(j->out), TRINE_EIO,
-          "%s already exists; name a new or empty folder", j->out);
-    return TRINE_OK;
-}
-
-static trine_status parent_of(char **parent, const char *path) {
-    const char *slash = strrchr(path, '/');
-    *parent = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    CHECK(*parent, TRINE_ENOMEM, "no memory for a path");
-    return TRINE_OK;
-}
-
-static trine_status sync_parent(const char *path) {
-    char *parent;
-    TRY(parent_of(&parent, path));
-    trine_status status = file_sync_folder(parent);
-    free(parent);
-    return status;
-}
-
-/* The name appears, or a signal ends the program before. */
-static trine_status publish(const job *j) {
-    ending_hold();
-    trine_status status = expect_free(j); /* another export may have been faster */
-    if (status == TRINE_OK) status = file_rename(j->making, j->out);
-    if (status == TRINE_OK) ending_done();
-    ending_release();
-    return status;
-}
-
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
-    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making, j->mode));
-    TRY(tokenizer_files_save(&j->carried, j->making));
-    TRY(file_sync_folder(j->making));
-    TRY(publish(j));
-    return sync_parent(j->out);
+    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making.now, j->mode));
+    TRY(tokenizer_files_save(&j->carried, j->making.now));
+    TRY(file_sync_folder(j->making.now));
+    return making_publish(&j->making);
 }
 
 static trine_status export_to(job *j, const ckpt_source *source, const char *out) {
     bool made;
-    TRY(name_folders(j, out));
-    TRY(expect_free(j));
+    TRY(making_begin(&j->making, MAKING_FOLDER, out));
     TRY(choose_all(j, source));
-    TRY(find_mode(j, source));
+    TRY(source_mode(source, &j->mode));
     TRY(tokenizer_files_read(&j->carried, source->path));
-    ending_add(j->making);
-    TRY(file_make_folder(j->making, &made));
-    CHECK(made, TRINE_EIO, "%s already exists", j->making);
+    ending_add(j->making.now);
+    TRY(file_make_folder(j->making.now, &made));
+    CHECK(made, TRINE_EIO, "%s already exists", j->making.now);
     trine_status status = write_folder(j);
-    if (status != TRINE_OK) file_discard(j->making);
-    ending_drop(j->making);
+    if (status != TRINE_OK) file_discard(j->making.now);
+    ending_drop(j->making.now);
     return status;
 }
 
@@ -266,40 +175,6 @@ trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const
     trine_status status = export_to(&j, source, out);
     tokenizer_files_free(&j.carried);
     free(j.tensors);
-    free(j.making);
-    free(j.out);
-    return status;
-}
-
-/* ---- Leftovers of other exports ---- */
-
-typedef struct {
-    const char *name; /* base name of OUT */
-    FILE *to;
-} leftovers;
-
-static trine_status report_leftover(void *context, const char *folder, const char *name) {
-    const leftovers *l = context;
-    char token[FILE_TOKEN];
-    size_t length = strlen(l->name);
-    if (strncmp(name, l->name, length) != 0 || name[length] != '.') return TRINE_OK;
-    bool ours = strcmp(file_token_in(name + length + 1, token), ENDING) == 0 && token[0];
-    if (ours)
-        fprintf(l->to,
-                "%s/%s is left over from an interrupted export, or belongs to one in progress; "
-                "remove it if none is running\n",
-                folder, name);
-    return TRINE_OK;
-}
-
-trine_status hf_export_leftovers(const char *out, FILE *to) {
-    char *name, *folder = NULL;
-    TRY(trim(&name, out));
-    trine_status status = parent_of(&folder, name);
-    const char *slash = strrchr(name, '/');
-    leftovers l = {slash ? slash + 1 : name, to};
-    if (status == TRINE_OK) status = file_each(folder, report_leftover, &l);
-    free(folder);
-    free(name);
+    making_free(&j.making);
     return status;
 }
