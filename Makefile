@@ -8,7 +8,8 @@
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
-#                     Debian, the demo also without root), slurm (jobs under Slurm), report (pages in Chromium), mpich,
+#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
+#                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
 #                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these

@@ -92,7 +92,7 @@ no_library() {
 # Other exported symbols could collide with those of a program. Each has the version that its library's name has.
 only_ours() {
     tr '\n' ' ' <<<"$(sed 's|^ *//.*||' include/*.h)" | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' |
-        grep -oE '\btrine_[a-z0-9_]+\([^()]*\);' | sed "s/(.*/@@TRINE_$(with --modversion | cut -d . -f 1)/" | sort -u >"$dir/declared"
+        grep -oE '\btrine_[a-z0-9_]+\([^()]*\);|\bextern const [a-z_]+ trine_[a-z0-9_]+;' | sed "s/^extern.* //; s/[(;].*/@@TRINE_$(with --modversion | cut -d . -f 1)/" | sort -u >"$dir/declared"
     [ -s "$dir/declared" ] &&
         nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$2 != "A" { print $3 }' | sort | diff "$dir/declared" -
 }
@@ -226,7 +226,8 @@ other_shared() {
     libs=$(with --libs --static)
     mkdir -p "$dir/lib"
     # shellcheck disable=SC2086
-    "${CC:-cc}" -shared -o "$dir/lib/$(readlink "$dir/usr/lib/libtrine.so")" -Wl,--whole-archive "$dir/other.a" \
+    "${CC:-cc}" -shared -o "$dir/lib/$(readlink "$dir/usr/lib/libtrine.so")" \
+        -Wl,--version-script=tools/libtrine.map -Wl,--whole-archive "$dir/other.a" \
         -Wl,--no-whole-archive ${libs/-ltrine/} && refused env LD_LIBRARY_PATH="$dir/lib" "$dir/shared"
 }
 

@@ -15,14 +15,14 @@ dist() {
 }
 # The second has other settings, times, permissions and another name.
 two_clones() {
-    git clone -q . "$dir/one" && git clone -q . "$dir/another name" &&
+    git clone -q "$top" "$dir/one" && git clone -q "$top" "$dir/another name" &&
         git -C "$dir/another name" config core.autocrlf true && git -C "$dir/another name" config tar.umask 0077 &&
         dist "$dir/one" && (umask 077 && TZ=Asia/Tokyo GZIP=-1 dist "$dir/another name") &&
         cmp "$dir/one/out/$tar" "$dir/another name/out/$tar"
 }
 names() {
     tar -tzf "$dir/one/out/$tar" | grep -v '/$' | sed "s|^trine-$version/||" | sort >"$dir/names"
-    git ls-tree -r --name-only HEAD | sort | diff - "$dir/names"
+    git ls-tree -r --full-tree --name-only HEAD | sort | diff - "$dir/names"
 }
 modes() {
     tar -tvzf "$dir/one/out/$tar" | awk '{ print substr($1, 2), $2 }' | sort -u >"$dir/modes"
@@ -35,7 +35,7 @@ no_clone() {
     mkdir "$dir/unpacked" && tar -xzf "$dir/another name/out/$tar" -C "$dir/unpacked" --strip-components=1 &&
         ! GIT_CEILING_DIRECTORIES=$dir dist "$dir/unpacked" && grep -q "make dist: no commit here" "$dir/said"
 }
-if git rev-parse -q --verify HEAD >/dev/null 2>&1; then
+if top=$(git rev-parse --show-toplevel 2>/dev/null) && git rev-parse -q --verify HEAD >/dev/null; then
     check "two clones, one tar" two_clones
     check "it has the files of the commit" names
     check "each is root's, to be read by all" modes

@@ -1,0 +1,69 @@
+#!/bin/sh
+# What tests/build/packages.t does as root in bare chroots (tools/bare.sh), where /share is a folder of the test, with the tar
+# of make dist. Usage: tests/build/packaged.sh build|install|container
+set -eu
+
+export DEBIAN_FRONTEND=noninteractive
+apt_get() {
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Install-Recommends=0 "$@"
+}
+tar=$(echo /share/trine-*.tar.gz)
+
+# The four packages from the tar, by what debian/control asks for and no more; lintian has nothing to say about them.
+build() {
+    mkdir /build
+    tar -xzf "$tar" -C /build
+    cd /build/trine-*
+    apt_get update
+    apt_get install dpkg-dev lintian
+    apt_get build-dep .
+    dpkg-buildpackage -us -uc
+    mv ../*.deb ../*.dsc ../*.changes ../*.buildinfo ../*.tar.* /share/
+    lintian --allow-root --no-cfg --display-info --fail-on error,warning,info /share/*.changes
+}
+
+# files: all of the system, but for what apt keeps of its own
+files() {
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /share -o -path /tmp -o -path /trine \
+        -o -path /var/lib/apt -o -path /var/cache/apt -o -path /var/log \) -prune -o -print | sort
+}
+
+# An ordinary user trains; then a program is built with what the packages brought; then nothing is left of them.
+install() {
+    apt_get update
+    files >/share/before
+    cp -r debian/tests /tmp/tests
+    apt_get install /share/trine_*.deb
+    [ ! -e /usr/include/trine.h ]
+    setpriv --reuid 65534 --regid 65534 --clear-groups env AUTOPKGTEST_TMP= HOME=/tmp sh /tmp/tests/train
+    apt_get install /share/*.deb cmake gcc libc6-dev make pkg-config
+    sh /tmp/tests/build
+    files | comm -13 /share/before - >/share/added
+    grep -q '/bin/trine-train$' /share/added
+    # shellcheck disable=SC2046  # split into arguments
+    apt_get purge $(dpkg-deb --show --showformat '${Package} ' /share/trine_*.deb) trine-doc libtrine-dev libtrine0
+    if dpkg-query -W '*trine*' 2>/dev/null; then exit 1; fi
+    files | comm -13 /share/before - | { ! grep trine; }
+    apt_get autoremove --purge
+    files | comm -13 /share/before - >/share/left
+    cat /share/left
+}
+
+# section NAME: of the container's definition
+section() {
+    awk -v name="%$1" '/^%/ { inside = $1 == name; next } inside' packaging/apptainer.def
+}
+
+# What apptainer does with the definition: its files, %post and %test.
+container() {
+    cp "$tar" /opt/
+    section files | grep -q "build/$(basename "$tar") /opt/$(basename "$tar")$"
+    section post >/tmp/post
+    section test >/tmp/test
+    sh /tmp/post
+    cd /
+    sh /tmp/test
+    [ -z "$(ls /opt)" ]
+}
+
+"$1"
