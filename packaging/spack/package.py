@@ -18,10 +18,10 @@ class Trine(MakefilePackage):
 
     license("MIT")
 
-    depends_on("c", type="build", when="@0.1:")
+    depends_on("c", type="build")
     depends_on("gmake", type="build")
     depends_on("mpi")
-    depends_on("onednn@2.7:3")
+    depends_on("onednn@2.6:3")
     depends_on("cjson")
     depends_on("xxhash@0.8:")
     depends_on("pcre2@10.36:")
