@@ -16,7 +16,7 @@ check "make dist" make -s CUDA=0 BUILD="$dir/share" dist
 
 # bare NAME: a chroot in which tests/build/packaged.sh does it
 bare() {
-    LIMIT=2400 BUILD="$dir/$1" SHARE="$dir/share" run tools/bare.sh "tests/build/packaged.sh $1"
+    LIMIT=3300 BUILD="$dir/$1" SHARE="$dir/share" run tools/bare.sh "tests/build/packaged.sh $1"
     sed 's/^/# /' "$dir/out" "$dir/err"
     [ "$status" = 0 ]
 }
