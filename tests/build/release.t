@@ -28,6 +28,14 @@ modes() {
     tar -tvzf "$dir/one/out/$tar" | awk '{ print substr($1, 2), $2 }' | sort -u >"$dir/modes"
     printf '%s root/root\n' rw-r--r-- rwxr-xr-x | diff - "$dir/modes"
 }
+# The recipe of Spack for this tar, and for none other
+spack_repo() {
+    packaging/spack/repo.sh "$dir/one/out/$tar" "$dir/spack" &&
+        grep -q "version(\"$version\", sha256=\"$(sha256sum "$dir/one/out/$tar" | cut -d ' ' -f 1)\", url=\"file://$dir/one/out/$tar\")" \
+            "$dir/spack/packages/trine/package.py" && grep -q "namespace: trine" "$dir/spack/repo.yaml" &&
+        ! packaging/spack/repo.sh "$dir/one/README.md" "$dir/spack2" && [ ! -e "$dir/spack2" ] &&
+        grep -q "README.md: the recipe is for $tar" "$dir/said"
+}
 no_changes() {
     echo >>"$dir/one/README.md" && ! dist "$dir/one" && grep -q "changes that are not committed" "$dir/said" && grep -q " M README.md" "$dir/said"
 }
@@ -39,6 +47,7 @@ if top=$(git rev-parse --show-toplevel 2>/dev/null) && git rev-parse -q --verify
     check "two clones, one tar" two_clones
     check "it has the files of the commit" names
     check "each is root's, to be read by all" modes
+    check "Spack's recipe has its sum" spack_repo
     check "changes that are not committed are refused" no_changes
     check "what is no clone is refused" no_clone
 else
