@@ -8,7 +8,8 @@
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
-#                     Debian, the demo also without root), slurm (jobs under Slurm), report (pages in Chromium), mpich,
+#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
+#                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
 #                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
@@ -28,6 +29,8 @@
 #                     DEVICE=cuda [MODEL=gpt2-xl] [TF32=1 or BF16=1]: on the GPU
 #   make install      the library, the tools, the trainer as trine-train, and manual pages; PREFIX (/usr/local) or
 #                     GNU's prefix, bindir, libdir, mandir ..., DESTDIR; make uninstall removes them
+#   make dist         BUILD/trine-VERSION.tar.gz of the newest commit, with the same bytes in every clone (docs/install.md)
+#   make abi-check    the shared library against packaging/abi, the record of the last release; make abi-record writes it
 #   make layers, format-check, deps, clean
 #
 # CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. Tests need
@@ -117,7 +120,7 @@ TESTED   := $(BUILD)/tests/libtrine_tested.so
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install man uninstall format-check clean FORCE
+.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install installable man uninstall dist abi-now abi-record abi-check format-check clean FORCE
 .DELETE_ON_ERROR:
 PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 all: $(PRODUCTS) cuda
@@ -166,16 +169,16 @@ $(TESTED): $(OBJ)
 	$(call line,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -o $@ $(OBJ) $(LIBS) $(SAN)
 
-# The shared library exports only trine_*.
+# The shared library exports only trine_*, with a version for the loader and the makers of packages.
 $(SHARED): $(OBJ) tools/libtrine.map
 	$(call line,LD,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LIBS) $(SAN)
+	$(Q)$(CC) -shared -Wl,-soname,libtrine.so.$(MAJOR) -Wl,--version-script=tools/libtrine.map -o $@ $(OBJ) $(LDFLAGS) $(LIBS) $(SAN)
 
 # The one that calls MPI itself.
 $(BUILD)/coupled: EXAMPLE_FLAGS = $(MPI_CFLAGS)
 $(BUILD)/%: examples/%.c $(LIB)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $(EXAMPLE_FLAGS) $< -o $@ $(LIB) $(LIBS)
+	$(Q)$(COMPILE) $(EXAMPLE_FLAGS) $< -o $@ $(LIB) $(LDFLAGS) $(LIBS)
 
 # The files of trine-report's page. Curves are drawn by dygraphs, which is taken from where it is installed, with its
 # licence; without it the program is built without curves, and says so.
@@ -204,7 +207,7 @@ $(PAGE): tools/report/embed.S tools/report/page.js tools/report/page.css $(DYGRA
 .SECONDEXPANSION:
 $(TOOLS): $(BUILD)/%: tools/$$(subst -,_,$$*).c $$(call with_page,$$@) $(LIB)
 	$(call line,CCLD,$@)
-	$(Q)$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LIBS)
+	$(Q)$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LDFLAGS) $(LIBS)
 
 $(HARNESS) $(TEST_OBJ): $(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -452,16 +455,18 @@ datarootdir  = $(prefix)/share
 datadir      = $(datarootdir)
 mandir       = $(datarootdir)/man
 pkgconfigdir = $(libdir)/pkgconfig
+cmakedir     = $(libdir)/cmake/trine
 man1dir      = $(mandir)/man1
 bashdir      = $(datarootdir)/bash-completion/completions
 
 PUBLIC   := $(wildcard include/*.h)
 PROGRAMS := trine-train $(notdir $(TOOLS))
 HARDWARE := $(wildcard hardware/*.json)
+CMAKE_FILES := trineConfig.cmake trineConfigVersion.cmake
 AS_INSTALLED := $(BUILD)/install
 INSTALLED := $(PUBLIC:include/%=$(includedir)/%) $(libdir)/libtrine.a $(libdir)/$(notdir $(SHARED)) \
              $(libdir)/libtrine.so.$(MAJOR) $(libdir)/libtrine.so $(libdir)/libtrine_cuda.so \
-             $(pkgconfigdir)/trine.pc $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1) \
+             $(pkgconfigdir)/trine.pc $(CMAKE_FILES:%=$(cmakedir)/%) $(PROGRAMS:%=$(bindir)/%) $(PROGRAMS:%=$(man1dir)/%.1) \
              $(PROGRAMS:%=$(bashdir)/%) \
              $(HARDWARE:%=$(datadir)/trine/%)
 
@@ -474,7 +479,7 @@ $(AS_INSTALLED)/libdir: FORCE
 RPATH ?= -Wl,-rpath,$(libdir)
 program_source = $(if $(filter trine-train,$(1)),examples/train_gpt.c,tools/$(subst -,_,$(1)).c)
 $(PROGRAMS:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: $$(call program_source,$$*) $$(call with_page,$$@) $(LIB) $(AS_INSTALLED)/libdir
-	$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LIBS) $(RPATH)
+	$(COMPILE) $< -o $@ $(call with_page,$@) $(LIB) $(LDFLAGS) $(LIBS) $(RPATH)
 
 $(AS_INSTALLED)/%.1: $(AS_INSTALLED)/%
 	$< --help=man >$@
@@ -496,8 +501,17 @@ $(AS_INSTALLED)/trine.pc: tools/trine.pc.in FORCE
 	    -e 's|@libdir@|$(call below,exec_prefix,libdir)|' -e 's|@includedir@|$(call below,prefix,includedir)|' \
 	    -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE@|$(LIBS)|' -e 's|@RPATH@|$(subst $(libdir),$${libdir},$(RPATH))|' $< >$@
 
-install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/%) man cuda
-	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(bindir) $(man1dir) $(bashdir) \
+# The folders are said as they are seen from this one, so that all may move together.
+$(CMAKE_FILES:%=$(AS_INSTALLED)/%): $(AS_INSTALLED)/%: tools/%.in FORCE
+	@mkdir -p $(@D)
+	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@MAJOR@|$(MAJOR)|' \
+	    -e 's|@LIBDIR@|$(call from_cmake,$(libdir))|' -e 's|@INCLUDEDIR@|$(call from_cmake,$(includedir))|' $< >$@
+from_cmake = $(shell realpath -ms --relative-to='$(cmakedir)' '$(1)')
+
+# What make install copies, but for the GPU's object.
+installable: $(LIB) $(SHARED) $(addprefix $(AS_INSTALLED)/,trine.pc $(CMAKE_FILES) $(PROGRAMS)) man
+install: installable cuda
+	install -d $(addprefix $(DESTDIR),$(includedir) $(libdir) $(pkgconfigdir) $(cmakedir) $(bindir) $(man1dir) $(bashdir) \
 	    $(datadir)/trine/hardware)
 	install -m 644 $(HARDWARE) $(DESTDIR)$(datadir)/trine/hardware/
 	install -m 644 $(PUBLIC) $(DESTDIR)$(includedir)/
@@ -506,6 +520,7 @@ install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/
 	ln -sf libtrine.so.$(VERSION) $(DESTDIR)$(libdir)/libtrine.so.$(MAJOR)
 	ln -sf libtrine.so.$(MAJOR) $(DESTDIR)$(libdir)/libtrine.so
 	install -m 644 $(AS_INSTALLED)/trine.pc $(DESTDIR)$(pkgconfigdir)/
+	install -m 644 $(CMAKE_FILES:%=$(AS_INSTALLED)/%) $(DESTDIR)$(cmakedir)/
 	install -m 755 $(PROGRAMS:%=$(AS_INSTALLED)/%) $(DESTDIR)$(bindir)/
 	for page in $(PROGRAMS:%=$(AS_INSTALLED)/%.1); do \
 	    if [ -e $$page ]; then install -m 644 $$page $(DESTDIR)$(man1dir)/; fi; \
@@ -517,6 +532,33 @@ install: $(LIB) $(SHARED) $(AS_INSTALLED)/trine.pc $(PROGRAMS:%=$(AS_INSTALLED)/
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+
+# ---- Releases ------------------------------------------------------------------------------------
+
+# The commit decides every byte: neither a user's settings of git, nor the time, nor the name of the clone.
+DIST := $(BUILD)/trine-$(VERSION).tar.gz
+dist:
+	@git rev-parse --verify --quiet HEAD >/dev/null || { echo "make dist: no commit here; it needs a clone of git" >&2; exit 1; }
+	@test -z "$$(git status --porcelain)" || { echo "make dist: changes that are not committed:" >&2; git status --short >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	git -c core.autocrlf=false -c tar.umask=0022 archive --format=tar --prefix=trine-$(VERSION)/ HEAD >$(DIST:.gz=)
+	gzip -n -9 -f $(DIST:.gz=)
+	@sha256sum $(DIST)
+
+# The public functions and types of the shared library, by libabigail. A release that removes or changes one of the last
+# release raises the major number, and with it the name of the library (docs/install.md, "Releases").
+ABI      ?= packaging/abi/libtrine.so.$(MAJOR).xml
+ABI_OF   ?= $(SHARED)
+ABI_NOW  := $(BUILD)/abi.xml
+abi-now: $(ABI_OF)
+	@command -v abidw >/dev/null || { echo "abidw not found: Debian has it in abigail-tools" >&2; exit 1; }
+	@abidw --exported-interfaces-only --headers-dir include --drop-private-types --drop-undefined-syms --no-elf-needed \
+	    --no-architecture --no-corpus-path --no-comp-dir-path --no-show-locs --no-parameter-names --type-id-style hash \
+	    --out-file $(ABI_NOW) $(ABI_OF)
+abi-record: abi-now
+	cp $(ABI_NOW) $(ABI)
+abi-check: abi-now
+	abidiff --no-added-syms $(ABI) $(ABI_NOW)
 
 clean:
 	rm -rf $(BUILD)

@@ -8,7 +8,8 @@
 #
 # apt's sources, keys, certificates and proxies are taken from this machine. Logs are written to BUILD/bare
 # (BUILD: build). The chroot is in TMPDIR (/tmp), takes 2 GB and is removed at the end in any case. MINUTES (55)
-# limits the whole run. Prints a table of the commands' times, and the last lines of the logs of failed commands.
+# limits the whole run. SHARE=FOLDER is /share in the chroot, to bring files in and out.
+# Prints a table of the commands' times, and the last lines of the logs of failed commands.
 # shellcheck disable=SC2317  # functions that try and trap call are reached
 set -euo pipefail
 
@@ -58,9 +59,13 @@ make_chroot() {
     enter git clone --quiet /trine.bundle /trine
 }
 
-# Mounts proc, sys, dev and dev/shm of the chroot.
+# Mounts proc, sys, dev and dev/shm of the chroot, and what is shared with it.
 mount_all() {
     local node
+    if [ -n "${SHARE:-}" ]; then
+        mkdir "$root/share"
+        mount --bind "$SHARE" "$root/share"
+    fi
     mount -t proc proc "$root/proc"
     mount -t sysfs -o ro sysfs "$root/sys"
     mount -t tmpfs -o mode=755 tmpfs "$root/dev"

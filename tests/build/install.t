@@ -62,11 +62,39 @@ archive() {
         "$dir/static" && tools/mpirun.sh -np 2 "$dir/static" sum && ! readelf -d "$dir/static" | grep -q 'libtrine\.so'
 }
 
-# Other exported symbols could collide with those of a program.
+# By find_package, in an empty folder: examples/mesh.c, which then runs on two ranks.
+found_by_cmake() {
+    mkdir "$dir/cmake" && cp examples/mesh.c "$dir/cmake/" &&
+        sed "s/@MAJOR_MINOR@/$(with --modversion | cut -d . -f 1,2)/" <<'END' >"$dir/cmake/CMakeLists.txt" &&
+cmake_minimum_required(VERSION 3.13)
+project(mesh C)
+foreach(other 99 0.99)
+    find_package(trine ${other} QUIET)
+    if(trine_FOUND)
+        message(FATAL_ERROR "trine ${trine_VERSION} passes for ${other}")
+    endif()
+endforeach()
+find_package(trine @MAJOR_MINOR@ REQUIRED)
+add_executable(mesh mesh.c)
+target_link_libraries(mesh PRIVATE Trine::trine)
+END
+        cmake -S "$dir/cmake" -B "$dir/cmake/build" -DCMAKE_PREFIX_PATH="$dir/usr" && cmake --build "$dir/cmake/build" &&
+        tools/mpirun.sh -np 2 "$dir/cmake/build/mesh" && readelf -d "$dir/cmake/build/mesh" | grep -q "RUNPATH.*$dir/usr/lib"
+}
+
+# Without the library the package says what is missing.
+no_library() {
+    mkdir -p "$dir/half/lib/cmake" && cp -r "$dir/usr/lib/cmake/trine" "$dir/half/lib/cmake/" &&
+        ! cmake -S "$dir/cmake" -B "$dir/cmake/half" -DCMAKE_PREFIX_PATH="$dir/half" &&
+        tr -s ' \n' ' ' <"$dir/said" | grep -q "half/lib/libtrine.so.[0-9.]*, which belongs to trine [0-9.]*, does not exist"
+}
+
+# Other exported symbols could collide with those of a program. Each has the version that its library's name has.
 only_ours() {
-    local others
-    others=$(nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$3 !~ /^trine_/')
-    [ -z "$others" ] || { echo "$others"; return 1; }
+    tr '\n' ' ' <<<"$(sed 's|^ *//.*||' include/*.h)" | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' |
+        grep -oE '\btrine_[a-z0-9_]+\([^()]*\);|\bextern const [a-z_]+ trine_[a-z0-9_]+;' | sed "s/^extern.* //; s/[(;].*/@@TRINE_$(with --modversion | cut -d . -f 1)/" | sort -u >"$dir/declared"
+    [ -s "$dir/declared" ] &&
+        nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$2 != "A" { print $3 }' | sort | diff "$dir/declared" -
 }
 
 # The CUDA object, if it was built.
@@ -92,7 +120,14 @@ no_cuda=
 check "make install" make_install install
 check "a program with the shared library" shared
 check "a program with the archive" archive
-check "the shared library exports only trine_*" only_ours
+check "the shared library exports what the headers declare, with its version" only_ours
+if command -v cmake >/dev/null; then
+    check "a program with find_package" found_by_cmake
+    check "without the library find_package names it" no_library
+else
+    skip "a program with find_package" "cmake not found"
+    skip "without the library find_package names it" "cmake not found"
+fi
 check "the CUDA object is installed if it was built" object_too
 check "pkg-config has the version" version
 
@@ -191,7 +226,8 @@ other_shared() {
     libs=$(with --libs --static)
     mkdir -p "$dir/lib"
     # shellcheck disable=SC2086
-    "${CC:-cc}" -shared -o "$dir/lib/$(readlink "$dir/usr/lib/libtrine.so")" -Wl,--whole-archive "$dir/other.a" \
+    "${CC:-cc}" -shared -o "$dir/lib/$(readlink "$dir/usr/lib/libtrine.so")" \
+        -Wl,--version-script=tools/libtrine.map -Wl,--whole-archive "$dir/other.a" \
         -Wl,--no-whole-archive ${libs/-ltrine/} && refused env LD_LIBRARY_PATH="$dir/lib" "$dir/shared"
 }
 

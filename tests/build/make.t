@@ -59,4 +59,15 @@ check "nor does make check without a GPU" looks_for_cuda no check
 check "with CUDA=1 it does" looks_for_cuda yes check CUDA=1
 check "and with DEVICE=cuda" looks_for_cuda yes check DEVICE=cuda
 
+
+# The library, an example, a tool, an installed program; trine.pc has not a maker of packages' flags.
+linked() {
+    make -n BUILD="$dir/build" CUDA=0 V=1 LDFLAGS=-Wl,-z,now installable "$dir/build/mesh" "$dir/build/trine-plan" >"$dir/lines" 2>&1
+    grep -e ' -ldnnl' "$dir/lines" | grep -e ' -o ' >"$dir/links"
+    for program in libtrine.so mesh trine-plan install/trine-plan; do
+        grep "$dir/build/$program[0-9.]* " "$dir/links" | grep -q -e '-Wl,-z,now' || { echo "$program"; return 1; }
+    done
+    grep -q 's|@PRIVATE@|.*-ldnnl' "$dir/lines" && ! grep 's|@PRIVATE@|' "$dir/lines" | grep -q -e '-Wl,-z,now'
+}
+check "LDFLAGS" linked
 done_testing
