@@ -89,10 +89,15 @@ no_library() {
         tr -s ' \n' ' ' <"$dir/said" | grep -q "half/lib/libtrine.so.[0-9.]*, which belongs to trine [0-9.]*, does not exist"
 }
 
+# The functions and variables of the headers.
+declared() {
+    sed 's|^ *//.*||' include/*.h | tr '\n' ' ' | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' >"$dir/headers"
+    grep -oE '\btrine_[a-z0-9_]+\([^()]*\);' "$dir/headers" | sed 's/(.*//'
+    grep -oE '\bextern const [a-z_]+ [^;]*' "$dir/headers" | sed 's/^extern const [a-z_]* //; s/, /\n/g'
+}
 # Other exported symbols could collide with those of a program. Each has the version that its library's name has.
 only_ours() {
-    tr '\n' ' ' <<<"$(sed 's|^ *//.*||' include/*.h)" | sed 's|/\*|\n/*|g; s|\*/|*/\n|g' | grep -v '^/\*' | tr '\n' ' ' |
-        grep -oE '\btrine_[a-z0-9_]+\([^()]*\);|\bextern const [a-z_]+ trine_[a-z0-9_]+;' | sed "s/^extern.* //; s/[(;].*/@@TRINE_$(with --modversion | cut -d . -f 1)/" | sort -u >"$dir/declared"
+    declared | sort -u | sed "s/$/@@TRINE_$(with --modversion | cut -d . -f 1)/" | sort >"$dir/declared"
     [ -s "$dir/declared" ] &&
         nm -D --defined-only "$dir/usr/lib/libtrine.so" | awk '$2 != "A" { print $3 }' | sort | diff "$dir/declared" -
 }
