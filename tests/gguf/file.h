@@ -1,5 +1,5 @@
 /* Reads a GGUF file for tests, by the text of the format alone (docs/gguf.md of ggml): every length is checked before
- * it is used. A fault is said on standard error and ends the process. */
+ * it is used. A fault is said on standard error and ends the test. */
 #ifndef TRINE_TESTS_GGUF_FILE_H
 #define TRINE_TESTS_GGUF_FILE_H
 
@@ -9,6 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How a fault ends: of a driver the process, of a cmocka test its case. */
+#ifndef FILE_END
+#define FILE_END exit(1)
+#endif
 
 enum { FILE_ENTRIES = 64, FILE_TENSORS = 256 }; /* of a file, at most */
 enum { F32 = 0, F16 = 1, Q8_0 = 8, BF16 = 30 }; /* tensors */
@@ -48,7 +53,8 @@ _Noreturn static inline void fault(const char *format, ...) {
     vfprintf(stderr, format, list);
     va_end(list);
     fputc('\n', stderr);
-    exit(1);
+    FILE_END;
+    abort();
 }
 
 #define EXPECT(condition, ...)                                                                                       \
