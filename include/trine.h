@@ -52,6 +52,19 @@ typedef struct {
     int original_length;                      /* LLAMA3: original_max_position_embeddings */
 } trine_rope_scaling;
 
+/* Low-rank adapters: Hu et al., "LoRA: low-rank adaptation of large language models", ICLR 2022. Beside the matrices
+ * W that `targets` names, y = W x + scale B A dropout(x), with A (rank, in) and B (out, rank); names, defaults and
+ * initial values are PEFT's (A uniform, with variance 1 / (3 in); B 0). */
+#define TRINE_LORA_TARGETS 256
+typedef struct {
+    int rank;       /* 0: no adapters */
+    double alpha;   /* scale = alpha / rank; 0: 8 */
+    double dropout; /* in [0, 1): of the adapters' inputs */
+    bool rslora;    /* scale = alpha / sqrt(rank): Kalajdzievski, "A rank stabilization scaling factor", 2023 */
+    char targets[TRINE_LORA_TARGETS]; /* "q_proj,v_proj": ends of the matrices' names in a block, or "all-linear";
+                                         "": q_proj, v_proj and c_attn, those of them that the family has */
+} trine_lora;
+
 /* The transformer, by default GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
  * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. `family` decides which layers
  * it has, and so which of the later sizes are used (trine_model.h). */
@@ -74,6 +87,10 @@ typedef struct {
                                 seq_length; no number of a training depends on it; 0: seq_length */
     double hidden_dropout;    /* in [0, 1): of the embeddings' sum and of residual branches */
     double attention_dropout; /* in [0, 1): of the attention probabilities */
+    trine_lora lora;
+    const char *trained;      /* which tensors are trained, the others are frozen: "-GLOB" freezes and "+GLOB" trains
+                                 those whose names in files match (fnmatch), separated by commas; the last that
+                                 matches counts. Borrowed; NULL: all, with adapters theirs alone */
 } trine_model;
 
 typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_zero;
@@ -338,6 +355,7 @@ typedef struct {
     trine_planned planned;           /* set by trine_plan */
     trine_checkpoint checkpoint;
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
+    char trained_words[2048];                    /* of --freeze and --train, to which config.model.trained points */
     bool val_beside; /* set by trine_parse: config.data.val_data_path was not given, but found beside data_path */
 } trine_run;
 

@@ -30,6 +30,8 @@ typedef struct {
     int threads;
     double timeout;
     trine_transport transport;
+    const char *adapter;       /* a folder of low-rank adapters as PEFT writes them, which are added to the model, or
+                                  NULL; a folder of adapters may also be the path itself: then it names its base */
     bool no_cache;             /* trine_generator_next evaluates all tokens every time */
     int seq_length;            /* most tokens of the sequence, at most the model's positions; 0: the model's, but at
                                   most TRINE_GENERATE_POSITIONS */
@@ -39,7 +41,7 @@ typedef struct {
 trine_generate_config trine_generate_config_default(void);
 
 /* Loads the model at `path`: a checkpoint step-N, a folder of checkpoints (the newest complete one is used), or a
- * Hugging Face folder. On `out` (NULL: no output) world rank 0 reports which one was loaded and which were skipped.
+ * Hugging Face folder, or a folder of adapters. On `out` (NULL: no output) world rank 0 reports which one was loaded and which were skipped.
  * `config` and its strings are not needed afterwards; `world` must outlive the generator, which is owned by the
  * caller. Errors, on every rank alike: TRINE_EINVAL if the ranks' configurations differ (threads, timeout and the
  * library may differ), if the model or the number of ranks does not allow the layout, or if seq_length is more than

@@ -84,7 +84,7 @@ typedef struct {
 } trine_width;
 
 #define TRINE_LAYER_INPUTS 3
-#define TRINE_LAYER_ROWS   24 /* most rows of a list; with at most 16 tensors (a norm or linear layer has two) */
+#define TRINE_LAYER_ROWS   24 /* most rows of a list; with at most 32 tensors (a norm or linear layer has two) */
 #define TRINE_LAYER_TIMES  64 /* most `times` of a width */
 #define TRINE_LAYER_NAME   48 /* bytes of a dropout's name with its terminating zero, and of a layer's or tensor's
                                  name with "layers.31999." and ".weight": at most 27 characters */

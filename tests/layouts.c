@@ -227,6 +227,14 @@ static void set_documents(trine_config *c, int documents) {
     if (documents == DOCUMENTS_ATTENTION) c->data.reset_position_ids = TRINE_RESET_NO;
 }
 
+/* B begins at zero and Adam moves it by the learning rate: a large alpha lets the adapters count in few steps. */
+static trine_lora lora_of(const layout_run *r) {
+    if (r->lora == LORA_NOT) return (trine_lora){.rank = 0};
+    if (r->lora == LORA_DEFAULT) return (trine_lora){.rank = 4, .alpha = 256};
+    return (trine_lora){
+        .rank = 3, .alpha = 96, .rslora = true, .dropout = 0.2, .targets = "all-linear"};
+}
+
 static trine_model model_of(const layout_run *r) {
     bool cuda =
         r->type == LAYOUT_CUDA; /* an emulated thread costs as much as a hundred real ones */
@@ -239,7 +247,8 @@ static trine_model model_of(const layout_run *r) {
                      .vocab_size = TRAINING_VOCAB,
                      .untied = r->untied,
                      .hidden_dropout = r->dropout ? 0.1 : 0,
-                     .attention_dropout = r->dropout ? 0.2 : 0};
+                     .attention_dropout = r->dropout ? 0.2 : 0,
+                     .lora = lora_of(r)};
     if (!r->family) return m;
     m.family = families[r->family];
     m.num_query_groups = r->groups;
@@ -299,14 +308,14 @@ static const char *describe(const layout_run *r) {
     snprintf(text, sizeof text,
              "%s: dp %d tp %d pp %d zero %d %s of %d chunks, %s, recompute %s%s%s%s, %s, %d "
              "micro-batches of %d x %d%s%s, transport %d, split %s, nodes of %d, %d buffers%s, "
-             "nccl %d, documents %d, D %d, T %d",
+             "nccl %d, documents %d, lora %d, D %d, T %d",
              families[r->family]->name, r->layout.dp, r->layout.tp, r->layout.pp, r->zero,
              schedules[r->schedule], r->virtual, types[r->type], recomputes[r->recompute],
              r->sequence_parallel ? ", sequence-parallel" : "", r->dropout ? ", dropout" : "",
              r->split_backward ? ", split backward" : "", r->untied ? "untied" : "tied", r->micros,
              r->size, r->seq, r->one_queue ? ", one queue" : "", r->eval ? ", validation" : "",
              r->transport, split ? split : "by cost", r->nodes, r->buffers, watches[r->watch],
-             r->nccl, r->documents, r->lanes, r->parts);
+             r->nccl, r->documents, r->lora, r->lanes, r->parts);
     return text;
 }
 

@@ -44,6 +44,8 @@ enum { WATCH_NOTHING, WATCH_SERIAL, WATCH_AUDIT, WATCH_BOTH, WATCH_PROFILE, WATC
 enum { DOCUMENTS_NOT, DOCUMENTS_RESET, DOCUMENTS_POSITIONS, DOCUMENTS_ATTENTION, DOCUMENTS };
 enum { KEEP_RECOMPUTED = TRINE_RECOMPUTES, RECOMPUTE_CHOICES };
 
+enum { LORA_NOT, LORA_DEFAULT, LORA_ALL };
+
 /* EXACT_OFF: the same run without --exact; it must not equal one rank's. */
 enum { EXACT_NOT, EXACT_ON, EXACT_OFF };
 
@@ -61,6 +63,7 @@ typedef struct {
     int nccl;                  /* order of NCCL's queue (TRINE_EMU_NCCL_QUEUE); 4: 3, in order; 0: no NCCL */
     int eval;                  /* a validation after the first and the last step */
     int documents;             /* of files with masks, attention and positions begin anew in each, or one of them */
+    int lora;                  /* adapters: LORA_DEFAULT of queries and values, LORA_ALL with dropout */
     int exact, lanes, parts;   /* of EXACT_ON and EXACT_OFF: D and T; fp16 then overflows in the first step */
 } layout_run;
 

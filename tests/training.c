@@ -233,7 +233,7 @@ static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
     flat_part slice = state_slice(h, u, r);
     uint64_t sum = values_hash(t, place_of(t, u, r, PARAMETER), state_param(h, u, r, slice),
                                slice.count, state_param_bytes(h));
-    if (!state_has_master(h) || state_borrowed(u, r)) return sum;
+    if (!state_has_master(h) || state_borrowed(u, r) || !state_trains(u, r)) return sum;
     return sum +
            values_hash(t, place_of(t, u, r, MASTER), state_master(h, u, r, slice), slice.count, 4);
 }
@@ -241,6 +241,7 @@ static uint64_t range_hash(const trine_trainer *t, const held_unit *u, int r) {
 static uint64_t moments_hash(const trine_trainer *t, const held_unit *u, int r) {
     const rank_state *h = &t->held;
     flat_part slice = state_slice(h, u, r);
+    if (!state_trains(u, r)) return 0;
     return values_hash(t, place_of(t, u, r, MOMENT1), state_moment(h, u, r, 1, slice), slice.count,
                        4) +
            values_hash(t, place_of(t, u, r, MOMENT2), state_moment(h, u, r, 2, slice), slice.count,

@@ -65,6 +65,8 @@ static const option rows[] = {
     {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "tokenizer.json or its folder; default: that of the model's folder; a "
                    "vocabulary of 256 without one is bytes")},
+    {OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
+                   "low-rank adapters as PEFT writes them, which are added to the model")},
     {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
                 "tokens of a window, at most the model's positions; 0: the model's, but at most "
                 "4096")},

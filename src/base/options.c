@@ -204,6 +204,7 @@ static bool read_value(const options *o, const option *row, const char *text) {
     case OPTION_KIND_CHOICE: return read_choice(o, row, text);
     case OPTION_KIND_WORD: return read_word_of(row, text, to);
     case OPTION_KIND_LIST: return read_list(text, to);
+    case OPTION_KIND_GLOBS: return options_append(o, row, text);
     case OPTION_KIND_STRING:
     case OPTION_KIND_BLEND: return read_string(text, to);
     case OPTION_KIND_TYPE: return row->type->read(to, text) == TRINE_OK;

@@ -41,6 +41,7 @@ typedef enum {
     OPTION_KIND_WORD,
     OPTION_KIND_LIST,
     OPTION_KIND_BLEND,
+    OPTION_KIND_GLOBS,
     OPTION_KIND_FLAG,
     OPTION_KIND_CHOICE,
     OPTION_KIND_TYPE
@@ -77,6 +78,7 @@ typedef struct {
     int base;                 /* the struct that has the member: an index of options.at */
     size_t offset;            /* of the member */
     size_t other;             /* of a second member: a flag's word, a choice's file, a blend's room */
+    char sign;                /* of globs: '-' or '+' */
     int room_base;            /* the struct of a blend's room */
     size_t room;              /* its bytes */
     const char *metavar;      /* placeholder for the value in the help text */
@@ -139,6 +141,12 @@ typedef struct {
 #define OPTION_BLEND(name_, in, member, room_in, room_, metavar_, help_)                                             \
     OPTION_ROW(BLEND, name_, help_), OPTION_AT(const char *, in, member), .other = offsetof(room_in, room_),         \
     .room = sizeof(((room_in *)0)->room_), .metavar = (metavar_)
+/* Patterns, of two rows that share a member and its room: "-GLOB,+GLOB", with the sign of the row that each was given
+ * by, in the order of the command line. A value that begins with a sign is such a list; the row with '-' has it as
+ * its text, the other one has none. */
+#define OPTION_GLOBS(name_, in, member, sign_, room_in, room_, metavar_, help_)                                      \
+    OPTION_ROW(GLOBS, name_, help_), OPTION_AT(const char *, in, member), .sign = (sign_),                           \
+    .other = offsetof(room_in, room_), .room = sizeof(((room_in *)0)->room_), .metavar = (metavar_)
 /* Takes no value; sets the member to true. */
 #define OPTION_FLAG(name_, in, member, help_)                                                                        \
     OPTION_ROW(FLAG, name_, help_), OPTION_AT(bool, in, member)
@@ -209,6 +217,9 @@ const char *options_text(const options *o, const option *row, char text[OPTION_T
 /* Stores a text as the row's value, which may point into it; "on": a flag is set. False: it is not a valid one.
  * Pure. */
 bool options_take(const options *o, const option *row, const char *text);
+
+/* Appends a pattern, or a list of them, to those of the row's member. False: it is empty, or there is no room. */
+bool options_append(const options *o, const option *row, const char *text);
 
 /* Whether a row that is `absent` with its default has it. Pure. */
 bool options_is_absent(const options *o, const option *row);

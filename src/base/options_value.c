@@ -15,7 +15,8 @@ void *options_member(const options *o, const option *row) {
 }
 
 void *options_other(const options *o, const option *row) {
-    return (char *)o->at[row->kind == OPTION_KIND_BLEND ? row->room_base : row->base] + row->other;
+    bool room = row->kind == OPTION_KIND_BLEND || row->kind == OPTION_KIND_GLOBS;
+    return (char *)o->at[room ? row->room_base : row->base] + row->other;
 }
 
 int options_word(const option *row, const char *text) {
@@ -31,13 +32,14 @@ static int int_at(const void *at) {
     return number;
 }
 
-static const char *text_at(const void *at) {
-    return *(const char *const *)at;
+/* Of two rows with patterns the one with '-' has the text of both. */
+static const char *text_at(const option *row, const void *at) {
+    return row->sign == '+' ? NULL : *(const char *const *)at;
 }
 
 static bool is_text(const option *row) {
     return row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
-           row->kind == OPTION_KIND_BLEND;
+           row->kind == OPTION_KIND_BLEND || row->kind == OPTION_KIND_GLOBS;
 }
 
 /* The word of a choice's value; NULL: it has none. */
@@ -138,11 +140,24 @@ void options_expected(const option *row, char *text, size_t size) {
         snprintf(text, size, "a non-empty string, at most %d times", OPTION_LIST_MOST);
         return;
     case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
+    case OPTION_KIND_GLOBS:
+        snprintf(text, size, "a pattern; all together have at most %zu characters", row->room - 1);
+        return;
     case OPTION_KIND_BLEND:
         snprintf(text, size, "one FILE, or weights, each with files behind it");
         return;
     default: snprintf(text, size, "a non-empty string");
     }
+}
+
+bool options_append(const options *o, const option *row, const char *text) {
+    char *room = options_other(o, row);
+    const char **list = options_member(o, row), *comma = *list == room ? "," : "";
+    size_t used = *comma ? strlen(room) : 0, left = row->room - used;
+    if (!*text || strlen(text) + sizeof ",-" > left) return false;
+    snprintf(room + used, left, "%s%.*s%s", comma, !strchr("+-", *text), &row->sign, text);
+    *list = room;
+    return true;
 }
 
 /* ---- Values as text -------------------------------------------------------------------------- */
@@ -160,7 +175,7 @@ const char *options_text(const options *o, const option *row, char text[OPTION_T
     case OPTION_KIND_LIST: return "";
     default: break;
     }
-    if (is_text(row)) return text_at(at) ? text_at(at) : "not given";
+    if (is_text(row)) return text_at(row, at) ? text_at(row, at) : "not given";
     word = row->kind == OPTION_KIND_CHOICE ? word_at(row, at) : NULL;
     snprintf(text, OPTION_TEXT, "%d", word ? 0 : int_at(at));
     return word ? word : text;
@@ -172,6 +187,7 @@ bool options_is_absent(const options *o, const option *row) {
     if (row->kind == OPTION_KIND_TYPE)
         return !strcmp(row->type->print(at, text[0]), row->type->print(&none, text[1]));
     if (row->kind == OPTION_KIND_FLAG) return !*(const bool *)at;
+    if (is_text(row)) return !text_at(row, at);
     double value = row->kind == OPTION_KIND_DOUBLE ? *(const double *)at : int_at(at);
     return value == row->initial;
 }
@@ -180,7 +196,7 @@ const char *options_value(const options *o, const option *row, char text[OPTION_
     const void *at = options_member(o, row);
     bool unset = !at || row->kind == OPTION_KIND_TYPE;
     if (!unset && row->kind == OPTION_KIND_FLAG) unset = !*(const bool *)at;
-    if (!unset && is_text(row)) unset = !text_at(at);
+    if (!unset && is_text(row)) unset = !text_at(row, at);
     return unset ? "" : options_text(o, row, text);
 }
 
@@ -192,8 +208,8 @@ static bool is_allowed(const option *row, const void *at) {
     case OPTION_KIND_DOUBLE: return options_allows(row, *(const double *)at);
     case OPTION_KIND_CHOICE: return word_at(row, at) != NULL;
     case OPTION_KIND_WORD:
-        return text_at(at) ? options_word(row, text_at(at)) >= 0 : row->text == NULL;
-    default: return !is_text(row) || !text_at(at) || *text_at(at);
+        return text_at(row, at) ? options_word(row, text_at(row, at)) >= 0 : row->text == NULL;
+    default: return !is_text(row) || !text_at(row, at) || *text_at(row, at);
     }
 }
 

@@ -75,6 +75,16 @@ void rng_normal(float *out, uint64_t key, uint64_t first, size_t count, double s
     }
 }
 
+void rng_uniform(float *out, uint64_t key, uint64_t first, size_t count, double std) {
+    const double most = sqrt(3.0) * std;
+    for (size_t i = 0; i < count;) {
+        uint32_t word[4];
+        rng_philox(word, key, (first + i) / 4);
+        for (size_t n = (first + i) % 4; n < 4 && i < count; n++)
+            out[i++] = (float)(most * (2 * uniform(word[n]) - 1));
+    }
+}
+
 /* The round function is Philox, too; the round is in a counter word that named streams leave at zero. */
 static uint32_t feistel_round(uint64_t key, uint32_t round, uint32_t half) {
     uint32_t out[4];

@@ -28,6 +28,9 @@ void rng_philox(uint32_t out[4], uint64_t key, uint64_t block);
 /* out[i] = normal number (mean 0, standard deviation `std`) of global element first + i, i < count. */
 void rng_normal(float *out, uint64_t key, uint64_t first, size_t count, double std);
 
+/* The same, uniform in (-a, a) with a = sqrt(3) std: word x becomes a (2 (x + 0.5) / 2^32 - 1). */
+void rng_uniform(float *out, uint64_t key, uint64_t first, size_t count, double std);
+
 /* A pseudo-random permutation of [0, n): the image of i, a pure function of (key, n, i), i < n.
  * A six-round Feistel network on the next even number of bits, applied until the result is below n
  * (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). */

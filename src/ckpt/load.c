@@ -11,6 +11,7 @@
 #include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/folder.h"
+#include "ckpt/hf/peft.h"
 #include "ckpt/source.h"
 
 #define REASON_BYTES      1024
@@ -534,7 +535,8 @@ static trine_status open_kind(ckpt_source **source, agreement *c, seen_folder *f
     return open_first_committed(source, c, f, out);
 }
 
-trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {
+static trine_status open_plain(ckpt_source **source, trine_comm *world, const char *path,
+                               FILE *out) {
     agreement c = {.world = world};
     seen_folder f = {0};
     int64_t kind = 0;
@@ -545,4 +547,70 @@ trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path
     free(f.steps);
     free(f.name);
     return status;
+}
+
+/* ---- Adapters ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    ckpt_source *source;
+    const char *folder;
+} adapting;
+
+static trine_status attach(void *context) {
+    const adapting *a = context;
+    TRY(peft_attach(a->source, a->folder));
+    return fingerprint_file(&a->source->files[a->source->file_count - 1], &a->source->fingerprint);
+}
+
+trine_status ckpt_adapt(ckpt_source *source, trine_comm *world, const char *folder) {
+    agreement c = {.world = world};
+    adapting a = {source, folder};
+    trine_status verdict;
+    TRY(agree(&c, comm_with_files(comm_world(world), attach, &a), &verdict));
+    if (verdict == TRINE_OK) {
+        uint64_t first = source->fingerprint;
+        TRY(trine_broadcast(world, &first, 1, TRINE_I64, 0));
+        trine_status mine =
+            first == source->fingerprint
+                ? TRINE_OK
+                : RAISE(TRINE_EIO, "%s differs from rank 0's; use a shared file system", folder);
+        TRY(agree(&c, mine, &verdict));
+    }
+    return verdict == TRINE_OK ? TRINE_OK : raise_agreed(&c, verdict);
+}
+
+/* *base is owned by the caller. */
+static trine_status read_base(char **base, const char *folder) {
+    peft_config config;
+    struct stat st;
+    TRY(peft_read_config(&config, folder));
+    *base = config.base;
+    CHECK(*base, TRINE_EINVAL, "%s/" PEFT_CONFIG_FILE " names no base; give it and --adapter %s",
+          folder, folder);
+    CHECK(stat(*base, &st) == 0 && S_ISDIR(st.st_mode), TRINE_EIO,
+          "%s/" PEFT_CONFIG_FILE ": its base %s is no folder here; give the base's folder and "
+          "--adapter %s",
+          folder, *base, folder);
+    return TRINE_OK;
+}
+
+static trine_status open_adapted(ckpt_source **source, trine_comm *world, const char *folder,
+                                 FILE *out) {
+    agreement c = {.world = world};
+    char *base = NULL;
+    trine_status verdict, status = agree(&c, read_base(&base, folder), &verdict);
+    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    if (status == TRINE_OK) status = open_plain(source, world, base, out);
+    free(base);
+    TRY(status);
+    status = ckpt_adapt(*source, world, folder);
+    if (status != TRINE_OK) ckpt_close(source);
+    return status;
+}
+
+trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out) {
+    int64_t adapters = trine_comm_rank(world) == 0 && peft_is(path);
+    *source = NULL;
+    TRY(trine_broadcast(world, &adapters, 1, TRINE_I64, 0));
+    return adapters ? open_adapted(source, world, path, out) : open_plain(source, world, path, out);
 }

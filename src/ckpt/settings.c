@@ -11,6 +11,7 @@
 #include "model/family.h"
 #include "model/gpt.h"
 #include "model/shape.h"
+#include "model/frozen.h"
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 
@@ -24,6 +25,7 @@ static cJSON *make_item(const options *o, const option *row) {
     case OPTION_KIND_INT: return cJSON_CreateNumber(*(const int *)at);
     case OPTION_KIND_STRING:
     case OPTION_KIND_WORD:
+    case OPTION_KIND_GLOBS:
         return *(const char *const *)at ? cJSON_CreateString(value) : cJSON_CreateNull();
     case OPTION_KIND_CHOICE: /* words that are their numbers are saved as numbers */
         snprintf(digits, sizeof digits, "%d", *(const int *)at);
@@ -70,6 +72,15 @@ static trine_status read_family(const cJSON *item, const trine_family **family) 
     return family_of_text(family, name);
 }
 
+/* Of a family, whose layers are compared, or of a type's text. */
+static trine_status read_typed(const option *row, const cJSON *item, void *to) {
+    const char *text = cJSON_GetStringValue(item);
+    if (!strcmp(row->name, "family")) return read_family(item, to);
+    CHECK(text && json_plain(text) && row->type->read(to, text) == TRINE_OK, TRINE_EDATA,
+          "the configuration: \"%s\" is not valid", row->name);
+    return TRINE_OK;
+}
+
 static trine_status read_word(const option *row, const cJSON *item, int *to) {
     const char *text = cJSON_GetStringValue(item);
     int word = text ? options_word(row, text) : -1;
@@ -84,7 +95,7 @@ static trine_status read_size(const options *o, const option *row, const cJSON *
     void *to = options_member(o, row);
     if (!item && row->absent) return TRINE_OK;
     CHECK(item, TRINE_EDATA, "the configuration has no \"%s\"", row->name);
-    if (row->kind == OPTION_KIND_TYPE) return read_family(item, to);
+    if (row->kind == OPTION_KIND_TYPE) return read_typed(row, item, to);
     if (row->kind == OPTION_KIND_FLAG) {
         CHECK(cJSON_IsBool(item), TRINE_EDATA,
               "the configuration's \"%s\" is neither true nor false", row->name);
@@ -240,6 +251,7 @@ trine_status settings_same_model(const trine_model *saved, const trine_model *mo
     gpt_canonical(&b.model);
     a.model.max_positions = model->max_positions; /* no number depends on it */
     if (weights_only && gpt_has_rope(model)) a.model.seq_length = model->seq_length;
+    if (weights_only && !saved->lora.rank) a.model.lora = b.model.lora; /* those begin anew */
     for (const option *row = NULL; (row = config_saved_after(row));) {
         if (row->role != OPTION_MODEL) continue;
         const char *x = size_text(before, &oa, row), *y = size_text(after, &ob, row);
@@ -249,4 +261,43 @@ trine_status settings_same_model(const trine_model *saved, const trine_model *mo
     }
     CHECK(!used, TRINE_EINVAL, "%s holds a different model:%s", path, text);
     return TRINE_OK;
+}
+
+/* The patterns in a configuration; NULL: all tensors are trained. */
+static trine_status read_patterns(const cJSON *object, const char **patterns) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "freeze");
+    *patterns = cJSON_GetStringValue(item);
+    CHECK(!item || (*patterns && json_plain(*patterns)), TRINE_EDATA,
+          "the configuration's \"freeze\" is not a text");
+    for (const char *rest = *patterns; rest;) {
+        trained_pattern p;
+        TRY(trained_next(rest, &p, &rest));
+    }
+    return TRINE_OK;
+}
+
+static trine_status trained_there(const cJSON *object, const trine_model *model, const char *path) {
+    const char *saved, *now = model_trained(model);
+    bool adapters = model->lora.rank > 0; /* there, too: settings_same_model */
+    TRY(read_patterns(object, &saved));
+    for (size_t n = 0, count = saved || adapters ? gpt_tensor_count(model) : 0; n < count; n++) {
+        tensor t = gpt_tensor(model, n);
+        char name[sizeof t.name + TRINE_LAYER_NAME];
+        snprintf(name, sizeof name, "%s%s", t.prefix, t.name);
+        CHECK(
+            !trained_by(now, adapters, name) || trained_by(saved, adapters, name), TRINE_EINVAL,
+            "%s was saved with --freeze=%s, and here it is %s%s: %s, which is trained here, has no "
+            "optimizer there; freeze it, or start anew from the weights (--load-weights-only)",
+            path, saved ? saved : " not given", now ? "--freeze=" : "not given", now ? now : "",
+            name);
+    }
+    return TRINE_OK;
+}
+
+trine_status settings_trained_there(const char *json, const trine_model *model, const char *path) {
+    cJSON *object;
+    TRY(parse(json, &object));
+    trine_status status = trained_there(object, model, path);
+    cJSON_Delete(object);
+    return status;
 }

@@ -31,4 +31,9 @@ trine_status settings_scale_moves(const char *json, bool *moves);
 trine_status settings_same_model(const trine_model *saved, const trine_model *model, bool weights_only,
                                  const char *path);
 
+/* Checks that each tensor that `model` trains was trained in the run of the configuration, so that its optimizer was
+ * saved. Errors: TRINE_EINVAL, beginning with `path`, names such a tensor and the patterns of both; TRINE_EDATA.
+ * Pure. */
+trine_status settings_trained_there(const char *json, const trine_model *model, const char *path);
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/hf/hf.h"
+#include "ckpt/hf/peft.h"
 #include "ckpt/settings.h"
 #include "model/gpt.h"
 
@@ -43,9 +44,9 @@ static trine_status expect_tensors(const ckpt_source *source, const trine_model 
 
 trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
     *model = source->model; /* tensors were checked when it was opened */
-    if (!source->has_state) return TRINE_OK;
-    TRY(settings_model(source->written.config, model));
-    return expect_tensors(source, model);
+    if (source->has_state) TRY(settings_model(source->written.config, model));
+    if (source->lora.rank) model->lora = source->lora;
+    return source->has_state ? expect_tensors(source, model) : TRINE_OK;
 }
 
 const ckpt_state *ckpt_saved_state(const ckpt_source *source) {
@@ -84,7 +85,10 @@ const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kin
     char full[ST_NAME];
     slice_name(full, t, kind);
     const st_entry *found = find_in_files(source, full, file);
-    if (found || source->has_state || kind != CKPT_WEIGHT) return found;
+    if (found || kind != CKPT_WEIGHT) return found;
+    if (t->adapter) peft_name(full, t);
+    if (t->adapter && (found = find_in_files(source, full, file))) return found;
+    if (source->has_state) return NULL;
     return find_in_files(source, t->name, file); /* saved from GPT2Model, without prefix */
 }
 
@@ -120,6 +124,8 @@ static trine_status read_tensor(const ckpt_source *s, device *dev, const ckpt_sh
     const st_entry *entry = find_made_from(s, t, shard->kind, &file);
     char name[ST_NAME];
     slice_name(name, t, shard->kind == CKPT_MASTER ? CKPT_WEIGHT : shard->kind);
+    /* New adapters of a base model keep their initial values; that others are complete was checked (ckpt_model). */
+    if (!entry && t->adapter && shard->kind <= CKPT_MASTER) return TRINE_OK;
     CHECK(entry, TRINE_EDATA, "%s has no tensor %s", s->path, name);
     TRY(slice_fits(t, entry, file->path));
     return slice_read(dev, shard, t, entry, file, buffer);

@@ -10,6 +10,7 @@ struct ckpt_source {
     st_file *files; /* [file_count] */
     int file_count;
     trine_model model;
+    trine_lora lora;  /* of adapters that were added (peft_attach), in the last of `files`; rank 0: none */
     bool has_state;   /* a checkpoint, with state, not weights alone */
     manifest written; /* where has_state */
     uint64_t fingerprint;   /* XXH3 of all JSON read from a Hugging Face folder */
@@ -28,9 +29,13 @@ trine_status hf_open(ckpt_source *source, const char *path);
 
 /* Writes `source` (a checkpoint or a Hugging Face folder) as a Hugging Face folder: config.json with the tokens, and
  * model.safetensors with the fp32 masters if there are any, else the weights unchanged, and the tokenizer's files
- * that its folder has (tokenizer_files.h). Errors: TRINE_EIO, also when `out` exists and is not an empty folder;
+ * that its folder has (tokenizer_files.h). Adapters are added to the weights that they belong to. Errors: TRINE_EIO, also when `out` exists and is not an empty folder;
  * TRINE_EDATA, TRINE_ENOMEM. Not collective. */
 trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out);
+
+/* The same for its adapters alone, as PEFT writes them (hf/peft.h). base: the folder or the name of the model that they
+ * belong to, NULL: not known. Not collective. */
+trine_status peft_export(const ckpt_source *source, const char *base, const char *out);
 
 /* The tensor `name` ("h.0.ln_1.weight") of a kind, in any of the files, under its name there or, weights
  * only, without "transformer."; NULL if there is none. *file = its file. Pure. */

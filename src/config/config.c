@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/progress.h"
 #include "base/status.h"
@@ -53,7 +54,21 @@ static const char *print_marks(const void *at, char text[OPTION_TEXT]) {
     return list ? list : "not given";
 }
 
-/* The row's default is a pointer that is NULL. */
+static trine_status read_targets(void *to, const char *text) {
+    CHECK(strlen(text) < TRINE_LORA_TARGETS && *text && !strpbrk(text, " \t\n"), TRINE_EINVAL,
+          "\"%.40s\" is not a list of names of at most %d letters, q_proj,v_proj", text,
+          TRINE_LORA_TARGETS - 1);
+    memset(to, 0, TRINE_LORA_TARGETS);
+    memcpy(to, text, strlen(text));
+    return TRINE_OK;
+}
+
+static const char *print_targets(const void *at, char text[OPTION_TEXT]) {
+    (void)text;
+    return *(const char *)at ? at : "not given";
+}
+
+/* The row's default is a pointer that is NULL: of targets, an empty list. */
 _Static_assert(sizeof(trine_steps) == sizeof(void *), "read_steps");
 
 _Static_assert((int)OPTION_TEXT >= (int)FAMILY_TEXT, "print_family");

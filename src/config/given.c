@@ -7,14 +7,14 @@
 const char *given_text(const options *o, const option *row, char text[OPTION_TEXT]) {
     const void *at = options_member(o, row);
     bool string = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
-                  row->kind == OPTION_KIND_BLEND;
+                  row->kind == OPTION_KIND_BLEND || row->kind == OPTION_KIND_GLOBS;
     if (!at || (string && !row->help)) return NULL; /* a file that a choice has */
     if (row->kind == OPTION_KIND_FLAG) return *(const bool *)at ? "on" : NULL;
     if (row->kind == OPTION_KIND_CHOICE && row->file) {
         const char *file = *(const char **)options_other(o, row);
         if (file) return file;
     }
-    if (string && !*(const char *const *)at) return NULL;
+    if (string && (!*(const char *const *)at || row->sign == '+')) return NULL;
     const char *value = options_text(o, row, text);
     if (value == text && row->kind == OPTION_KIND_TYPE)
         text[strcspn(text, " ")] = '\0'; /* the hash of a family; "not given" */

@@ -26,6 +26,7 @@ static const char *const resets[] = {[TRINE_RESET_AUTO] = "auto", [TRINE_RESET_Y
 
 static const option_type family_type = {read_family, print_family};
 static const option_type marks_type = {read_marks, print_marks};
+static const option_type targets_type = {read_targets, print_targets};
 static const option_type steps_type = {read_steps, print_steps};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
@@ -87,10 +88,28 @@ static const option rows[] = {
          "--rope-scaling llama3: positions before the scaling (original_max_position_embeddings)")},
     {MODEL(7), .alias = "untie-embeddings-and-output-weights", OPTION_FLAG("untied", trine_config, model.untied,
          "untie the output head from the token embedding")},
+    {MODEL_IF(90), OPTION_INT("lora-rank", trine_config, model.lora.rank, "R", 0, CONFIG_MOST_WIDTH, 0,
+         "low-rank adapters (LoRA) of this rank; 0: none")},
+    {MODEL_IF(91), OPTION_DOUBLE("lora-alpha", trine_config, model.lora.alpha, "X", 0, INFINITY, 0,
+         "adapters are scaled by X / --lora-rank; 0: 8")},
+    {MODEL_IF(92), OPTION_TYPE("lora-targets", trine_config, model.lora.targets, &targets_type, "LIST",
+         "matrices with adapters, by the ends of their names: q_proj,v_proj, or all-linear; otherwise q_proj, v_proj "
+         "and c_attn, those of them that the family has")},
+    {MODEL_IF(93), OPTION_FLAG("lora-rslora", trine_config, model.lora.rslora,
+         "scale adapters by --lora-alpha / sqrt(--lora-rank)")},
+    {NUMBERS_IF(94), OPTION_DOUBLE("lora-dropout", trine_config, model.lora.dropout, "P", OPTION_FRACTION, 0,
+         "dropout probability of the adapters' inputs")},
     {NUMBERS(19), OPTION_DOUBLE("hidden-dropout", trine_config, model.hidden_dropout, "P", OPTION_FRACTION, 0,
          "dropout probability of embeddings and residual branches")},
     {NUMBERS(20), OPTION_DOUBLE("attention-dropout", trine_config, model.attention_dropout, "P", OPTION_FRACTION, 0,
          "dropout probability of attention probabilities")},
+
+    {NUMBERS_IF(80), .room_base = CONFIG_RUN, OPTION_GLOBS("freeze", trine_config, model.trained, '-', trine_run,
+         trained_words, "GLOB",
+         "do not train the tensors whose names in files match, e.g. 'model.layers.[0-7].*'; may be repeated, also "
+         "with --train: of all patterns the last that matches a tensor counts")},
+    {OWN, .room_base = CONFIG_RUN, OPTION_GLOBS("train", trine_config, model.trained, '+', trine_run, trained_words,
+         "GLOB", "train the tensors whose names match, after --freeze of more, e.g. --freeze '*' --train '*.bias'")},
 
     {OPTION_HEADING("Parallelism")},
 #define AXIS_ROW(axis, member, long_name, help)                                                                      \

@@ -15,7 +15,7 @@ trine_status check_fault(const stage_state *s, const char *format, ...) {
 
 chunk_facts check_chunk_number(const stage_state *s, int c) {
     int first = spec_chunk_first(s->p->spec, c), last = spec_chunk_last(s->p->spec, c);
-    return (chunk_facts){c, first, last, last - first + 1};
+    return (chunk_facts){c, first, last, last - first + 1, spec_chunk_backs(s->p->spec, c)};
 }
 
 chunk_facts check_chunk_of(const stage_state *s, const instr *i) {
@@ -45,8 +45,8 @@ trine_status check_claim_slot(stage_state *s, const instr *i) {
 void check_release_slot(stage_state *s, slot_state *slot, chunk_facts c) {
     const program_spec *spec = s->p->spec;
     bool last = c.index == spec_edges(spec);
-    int done = spec->forward_only ? slot->forwards : slot->weights;
-    if (done != c.units || !(last || slot->sent)) return;
+    bool done = slot->forwards == c.units && (spec->forward_only || slot->weights == c.backs);
+    if (!done || !(last || slot->sent)) return;
     slot->busy = false;
     s->busy_slots--;
 }
@@ -112,15 +112,15 @@ static trine_status check_unit_end(const stage_state *s, int u) {
     const unit_state *unit = &s->units[u];
     REQUIRE(unit->forwards == spec->micros, "FORWARD of unit %d on micro-batch %d never runs", u,
             unit->forwards);
-    if (spec->forward_only) return TRINE_OK;
+    bool gather = spec_zero(spec)->gather == GATHER_AFTER_UPDATE && !spec->forward_only;
+    bool gathered = spec_gather_unit(spec, u) == u && spec_gather_changes(spec, u);
+    REQUIRE(!gather || !gathered || unit->gathers, "GATHER of unit %d never runs", u);
+    if (spec->forward_only || !spec_goes_back(spec, u)) return TRINE_OK;
     REQUIRE(unit->backwards == spec->micros, "BACKWARD of unit %d on micro-batch %d never runs", u,
             unit->backwards);
     REQUIRE(unit->weights == spec->micros,
             "BACKWARD_WEIGHT of unit %d on micro-batch %d never runs", u, unit->weights);
     REQUIRE(unit->updates == 1, "UPDATE of unit %d never runs", u);
-    bool gather = spec_zero(spec)->gather == GATHER_AFTER_UPDATE;
-    REQUIRE(!gather || spec_gather_unit(spec, u) != u || unit->gathers,
-            "GATHER of unit %d never runs", u);
     return TRINE_OK;
 }
 

@@ -67,7 +67,7 @@ trine_status check_stage_end(const stage_state *s);
 
 /* A chunk and its units; that of an instruction. */
 typedef struct {
-    int index, first, last, units;
+    int index, first, last, units, backs; /* backs: units with a backward pass, its last ones */
 } chunk_facts;
 chunk_facts check_chunk_number(const stage_state *s, int chunk);
 chunk_facts check_chunk_of(const stage_state *s, const instr *i);

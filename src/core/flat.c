@@ -26,6 +26,13 @@ void flat_add(flat_range *range, const tensor *t) {
     range->used = added->offset + tensor_count(t);
 }
 
+void flat_unit_add(flat_unit *unit, int r, const tensor *t) {
+    ASSERT(unit->tensor_count < (int)sizeof unit->order && r < FLAT_RANGES);
+    unit->order[unit->tensor_count++] = (unsigned char)r;
+    flat_add(&unit->ranges[r], t);
+    if (r >= unit->range_count) unit->range_count = r + 1;
+}
+
 int flat_parts(const flat_unit *unit) {
     return unit->tp_parts ? unit->tp_parts : 1;
 }
@@ -90,9 +97,10 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
     return found;
 }
 
-size_t flat_unit_count(const flat_unit *unit) {
+size_t flat_unit_trained(const flat_unit *unit) {
     size_t count = 0;
-    for (int i = 0; i < unit->range_count; i++) count += unit->ranges[i].count;
+    for (int i = 0; i < unit->range_count; i++)
+        if (!unit->ranges[i].frozen) count += unit->ranges[i].count;
     return count * (size_t)flat_parts(unit);
 }
 
@@ -109,7 +117,11 @@ static void init_row(const tensor *t, uint64_t key, size_t row, size_t col, size
         return;
     }
     size_t stacked = row / t->rows * t->global_rows + global_row;
-    rng_normal(dst, key, stacked * t->global_cols + t->first_col + col, count, t->std);
+    uint64_t first = stacked * t->global_cols + t->first_col + col;
+    if (t->init == INIT_UNIFORM)
+        rng_uniform(dst, key, first, count, t->std);
+    else
+        rng_normal(dst, key, first, count, t->std);
 }
 
 /* Elements [begin, end) of the tensor's local storage. */

@@ -6,7 +6,8 @@
  *   unit    embedding, one transformer block, or head: the granularity of pipeline, ZeRO and data parallelism
  *   range   a part of a unit that is sharded over dp by itself. A transformer block is one range. In embedding
  *           and head the token matrix is a separate range, so that the slices of a tied matrix agree in both
- *           units.
+ *           units. Frozen tensors (trine_model.trained) have a range of their own, with parameters only: no
+ *           gradients, master or moments. A range may be empty; then it counts as frozen
  *   tensor  a named parameter inside a range, as this tp rank holds it
  *   part    with parallel.exact a tp rank plays several parts: each has the ranges and tensors that a rank of
  *           tp = exact_tp has. A unit describes those of its first part; range r of a rank is that of part
@@ -23,14 +24,14 @@
 #include "trine_model.h"
 
 #define FLAT_ALIGN   64 /* elements; 256 bytes in fp32 */
-#define FLAT_TENSORS 16 /* in a range, at most */
-#define FLAT_RANGES  2  /* in a unit, at most */
+#define FLAT_TENSORS 32 /* in a range, at most */
+#define FLAT_RANGES  3  /* in a unit, at most */
 
 typedef enum { REPLICATE, SHARD, PARTIAL } placement;
 
 typedef enum { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLS } tensor_split;
 
-typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL } tensor_init;
+typedef enum { INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM } tensor_init;
 
 /* One parameter. The unsharded tensor is `parts` stacked matrices of (global_rows, global_cols); this
  * tp rank has rows [first_row, first_row + rows) and columns [first_col, first_col + cols) of
@@ -44,8 +45,9 @@ typedef struct {
     size_t first_row, first_col;
     tensor_split split; /* over tp; SPLIT_NONE: replicated on every tp rank */
     tensor_init init;
-    double std; /* of INIT_NORMAL */
+    double std; /* of INIT_NORMAL and INIT_UNIFORM */
     bool matrix; /* weight decay applies by default */
+    bool adapter; /* A or B of a low-rank adapter, which a base model's files do not have */
     bool transposed; /* files store its transpose, as GPT-2's "Conv1D" (ckpt/slice.h) */
     bool tp_partial; /* each tp rank computes its gradient from its own rows or heads: partial over tp until
                      REDUCE_TP (sequence parallelism; fewer kv heads than tp) */
@@ -65,12 +67,15 @@ typedef struct {
     axis_set sharded; /* the axes over which ZeRO shards it */
     axis_set reduced; /* the axes over which its gradients are summed: `sharded`, and those along which
                          it is replicated */
+    bool frozen; /* no tensor of it is trained */
 } flat_range;
 
 typedef struct {
     flat_range ranges[FLAT_RANGES];
     int range_count;
     int tp_parts; /* of this rank; 0: 1 */
+    unsigned char order[FLAT_RANGES * FLAT_TENSORS]; /* the range of each tensor, as the model lists them */
+    int tensor_count;
 } flat_unit;
 
 /* The ranges of a rank, and one of them: those that are the same range of its parts follow each other. flat_kind:
@@ -88,6 +93,9 @@ size_t tensor_count(const tensor *t);
 
 /* Appends a tensor to a range and sets its offset. More than FLAT_TENSORS is our bug. */
 void flat_add(flat_range *range, const tensor *t);
+
+/* Appends the next tensor of a unit to range `r` of it. */
+void flat_unit_add(flat_unit *unit, int r, const tensor *t);
 
 /* Rounds the range up to `slices` equal slices; call once, after the last flat_add. */
 void flat_finish(flat_range *range, int slices);
@@ -110,8 +118,8 @@ bool flat_next_tp_partial(const flat_range *range, size_t begin, size_t count, i
 /* Elements of the tensor on this rank without its padding rows. Pure. */
 size_t tensor_real(const tensor *t);
 
-/* Sum of the counts of all ranges. Pure. */
-size_t flat_unit_count(const flat_unit *unit);
+/* Sum of the counts of all ranges that are trained. Pure. */
+size_t flat_unit_trained(const flat_unit *unit);
 
 /* dst[i] = initial value of element begin + i of the range of a part, i < count: a function of (seed, tensor
  * name, global element index) only; alignment gaps and padding rows are zero. dst is in host memory.

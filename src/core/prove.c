@@ -132,6 +132,7 @@ static trine_status stage_ends(prove_stage *s) {
     if (spec->forward_only) return TRINE_OK;
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
+        if (!spec_goes_back(spec, u)) continue;
         PROVE(s->units[u].updated, "the parameters of unit %d are not updated: UPDATE is missing",
               u);
         PROVE(!s->units[u].stale || spec_zero(spec)->params == SHARD,

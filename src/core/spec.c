@@ -112,6 +112,16 @@ bool spec_stage_reads_starts(const program_spec *s, int stage) {
     return false;
 }
 
+bool spec_goes_back(const program_spec *s, int unit) {
+    return spec_unit(s, unit).backward != BACKWARD_NONE;
+}
+
+int spec_chunk_backs(const program_spec *s, int chunk) {
+    int first = spec_chunk_first(s, chunk), unit = spec_chunk_last(s, chunk) + 1;
+    while (unit > first && spec_goes_back(s, unit - 1)) unit--;
+    return spec_chunk_last(s, chunk) + 1 - unit;
+}
+
 int spec_owner(const program_spec *s, int unit) {
     int twin = spec_unit(s, unit).twin;
     return twin >= 0 && twin < unit ? twin : unit;
@@ -127,6 +137,10 @@ bool spec_twin_is_local(const program_spec *s, int unit) {
 }
 
 int spec_tied_unit(const program_spec *s, int stage) {
+    return s->tie_frozen ? -1 : spec_twin_unit(s, stage);
+}
+
+int spec_twin_unit(const program_spec *s, int stage) {
     for (int n = 0; n < spec_stage_units(s, stage); n++) {
         int unit = spec_stage_unit(s, stage, n);
         if (spec_unit(s, unit).twin >= 0) return unit;
@@ -136,6 +150,12 @@ int spec_tied_unit(const program_spec *s, int stage) {
 
 int spec_gather_unit(const program_spec *s, int unit) {
     return spec_twin_is_local(s, unit) ? spec_owner(s, unit) : unit;
+}
+
+/* With it that of its twin, if that is on the same stage. */
+bool spec_gather_changes(const program_spec *s, int unit) {
+    return spec_goes_back(s, unit) ||
+           (spec_twin_is_local(s, unit) && spec_goes_back(s, spec_unit(s, unit).twin));
 }
 
 int spec_gather_units(const program_spec *s, int stage, unit_class c) {

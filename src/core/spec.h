@@ -29,7 +29,8 @@ typedef enum { CLASS_BLOCK, CLASS_END, CLASSES } unit_class;
 typedef enum {
     BACKWARD_UNSPLIT,    /* not at all: BACKWARD */
     BACKWARD_SPLITS,     /* into both */
-    BACKWARD_WEIGHT_ONLY /* its input needs no gradient */
+    BACKWARD_WEIGHT_ONLY, /* its input needs no gradient */
+    BACKWARD_NONE         /* it has no backward pass: nothing is trained in it and in the units before it */
 } unit_backward;
 
 /* The properties of a unit. */
@@ -59,6 +60,8 @@ struct program_spec {
     trine_parallel parallel; /* the options of a layout, resolved (plan/resolve.h); strings are not owned */
     program_queue queue;
     bool tied;           /* two units share the token matrix; for `facts` */
+    int first_trained;   /* the first unit with a trained tensor: those before have no backward pass; for `facts` */
+    bool tie_frozen;     /* that matrix is not trained: it has no gradients to add */
     unsigned starts;     /* which kinds of units read where documents start, a bit each; for `facts` */
     bool tp_partial;        /* some gradients are partial over tp and must be summed (REDUCE_TP) */
     int tp_part;            /* neighbours in a tp group that have the same heads of keys and values; 0: 1 */
@@ -91,6 +94,11 @@ bool spec_holds(const program_spec *s, int stage, int unit);
 
 unit_facts spec_unit(const program_spec *s, int unit);
 unit_class spec_class(const program_spec *s, int unit);
+/* Whether a unit has a backward pass, and so a REDUCE and an UPDATE; how many units of a chunk have one: its last
+ * ones. Whether a GATHER of `unit` brings parameters that a step changes. */
+bool spec_goes_back(const program_spec *s, int unit);
+int spec_chunk_backs(const program_spec *s, int chunk);
+bool spec_gather_changes(const program_spec *s, int unit);
 /* Whether a unit reads the batch that LOAD brings. */
 bool spec_takes_batch(const program_spec *s, int unit);
 /* What of it the units of a stage read: tokens or targets; where documents start. */
@@ -102,7 +110,8 @@ bool spec_stage_reads_starts(const program_spec *s, int stage);
 int spec_owner(const program_spec *s, int unit);
 /* Whether the unit's twin is on the same stage; false without a twin. */
 bool spec_twin_is_local(const program_spec *s, int unit);
-/* The first unit of a stage that has a twin; -1: none. */
+/* The first unit of a stage that has a twin; the same if TIE adds the gradients of the two; -1: none. */
+int spec_twin_unit(const program_spec *s, int stage);
 int spec_tied_unit(const program_spec *s, int stage);
 /* The unit whose GATHER brings `unit`'s parameters: its owner if that is on the same stage, else
  * the unit itself. */

@@ -47,10 +47,15 @@ typedef struct {
     size_t first;    /* number of the call's row 0 in the micro-batch; attention: number of the call's
                         head 0 among all heads */
     size_t T;        /* rows per sample; attention has it as an argument */
+    size_t width, column; /* of `dropout`: C, if the call's rows are columns of it from `column` on; 0: its own N */
 } dropout_args;
 
 static inline uint32_t dropout_threshold(float p) {
     return (uint32_t)((double)p * 4294967296.0);
+}
+/* Number of element 0 of a call's row within its sample; its rows have N columns. */
+static inline uint64_t dropout_row(const dropout_args *drop, uint64_t row, size_t N) {
+    return row % drop->T * (drop->width ? drop->width : N) + drop->column;
 }
 static inline float dropout_scale(float p) {
     return (float)(1.0 / (1.0 - (double)p));
@@ -73,7 +78,7 @@ typedef struct {
     size_t at, n;
     bool decays; /* adamw: whether args->decay applies to it */
 } ops_part;
-#define OPS_PARTS 16 /* most parts of a call: the tensors of a range */
+#define OPS_PARTS 32 /* most parts of a call: the tensors of a range */
 
 /* sum_squares adds in runs ("blocks") of this many elements, each in a fixed order, so that the
  * result depends neither on the number of threads nor on the vector width. */
@@ -127,6 +132,14 @@ typedef struct {
     X(dropout, BYTES, numbers(d, 2 * T * N),                                                       \
       (void *y, const void *x, const dropout_args *drop, size_t T, size_t N),                      \
       (y, x, drop, T, N))                                                                          \
+    /* y (T, N): columns [at, at + n) += scale * x (T, n), rounded once */                         \
+    X(columns_add, BYTES, numbers(d, 3 * T * n),                                                   \
+      (void *y, const void *x, float scale, size_t T, size_t N, size_t at, size_t n),              \
+      (y, x, scale, T, N, at, n))                                                                  \
+    /* y (T, n) = scale * columns [at, at + n) of x (T, N) */                                      \
+    X(columns_take, BYTES, numbers(d, 2 * T * n),                                                  \
+      (void *y, const void *x, float scale, size_t T, size_t N, size_t at, size_t n),              \
+      (y, x, scale, T, N, at, n))                                                                  \
     /* dbias (N) (+)= column sums of dy (T, N) */                                                  \
     X(bias_backward, BYTES, numbers(d, T * N) + gradients(d, moves(mode) * N),                     \
       (void *dbias, const void *dy, size_t T, size_t N, grad_mode mode),                           \

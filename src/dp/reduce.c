@@ -47,13 +47,22 @@ static trine_status insert_after(const program *p, program *out) {
     return TRINE_OK;
 }
 
+static int reduced_units(const program *p, unit_class c) {
+    int count = 0;
+    for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++) {
+        int u = spec_stage_unit(p->spec, p->stage, n);
+        count += spec_class(p->spec, u) == c && spec_goes_back(p->spec, u);
+    }
+    return count;
+}
+
 /* REDUCE after a unit's last BACKWARD of each lane: with ZeRO-2/3 after every BACKWARD, through reduce buffers, which the
  * units of a class take in turn. Sets p->reduces: as many a class as the spec asks for, but no more than it has
  * REDUCEs. */
 static trine_status insert_reduces(program *p) {
     if (p->spec->forward_only) return TRINE_OK;
     for (int c = 0; c < CLASSES && buffered(p->spec); c++) {
-        int all = spec_units_of(p->spec, p->stage, (unit_class)c) * p->spec->micros;
+        int all = reduced_units(p, (unit_class)c) * p->spec->micros;
         int asked = p->spec->parallel.reduce_buffers ? p->spec->parallel.reduce_buffers : 1;
         p->reduces[c] = asked < all ? asked : all;
     }
@@ -201,7 +210,9 @@ static trine_status finish_reduce(step_run *r, const instr *i) {
     bool onto = adds_onto(spec), last = i->micro == spec->micros - 1;
     state_grad_bases(r->state, u, i->reduce, base);
     for (int n = 0; n < flat_ranges(&u->layout); n++)
-        if (!onto)
+        if (!state_trains(u, n))
+            continue;
+        else if (!onto)
             TRY(finish_range(r, u, n, range_at(r, u, base, n), is_first(spec, i)));
         else if (last)
             TRY(finish_onto(r, u, n));
@@ -218,6 +229,7 @@ static trine_status run_reduce(step_run *r, const instr *i) {
     bool alone = true;
     state_grad_bases(r->state, u, i->reduce, base);
     for (int n = 0; n < flat_ranges(&u->layout); n++) {
+        if (!state_trains(u, n)) continue;
         comm_request *request = &started->requests[n];
         char *full = range_at(r, u, base, n);
         TRY(adds_onto(spec) ? start_onto(r, u, n, full, is_first(spec, i), request)
@@ -257,8 +269,9 @@ static uint64_t reduce_bytes(const rank_state *s, const program *p, const instr 
     bool all = spec_zero(p->spec)->grads == REPLICATE, last = i->micro == p->spec->micros - 1;
     uint64_t sum = 0;
     for (int r = 0; r < flat_ranges(&u->layout); r++)
-        sum += adds_onto(p->spec) ? onto_bytes(s, state_range(u, r), all, last)
-                                  : range_bytes(s, state_range(u, r), all);
+        if (state_trains(u, r))
+            sum += adds_onto(p->spec) ? onto_bytes(s, state_range(u, r), all, last)
+                                      : range_bytes(s, state_range(u, r), all);
     return sum;
 }
 

@@ -188,7 +188,10 @@ static trine_status open_and_load(trine_generator *g, const char *path, FILE *ou
     ckpt_source *source;
     TRY(setup_world(g));
     TRY(status_user(ckpt_open(&source, trine_mesh_group(g->mesh, TRINE_WORLD), path, out)));
-    trine_status status = load(g, source);
+    trine_status status = TRINE_OK;
+    if (g->config.adapter)
+        status = ckpt_adapt(source, trine_mesh_group(g->mesh, TRINE_WORLD), g->config.adapter);
+    if (status == TRINE_OK) status = load(g, source);
     ckpt_close(&source);
     return status;
 }

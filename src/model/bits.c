@@ -22,14 +22,15 @@ int gpt_strands(const void *shape, int unit, prove_strand out[PROVE_STRANDS]) {
     const unit_kind kind = gpt_unit_kind(s, unit);
     flat_unit layout;
     unit_list l;
-    int next[FLAT_RANGES] = {0}, strands = 0;
+    int next[FLAT_RANGES] = {0}, seen = 0, strands = 0;
     list_resolve_valid(&l, s, kind);
     gpt_unit_layout(s, unit, 1, &layout);
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];
-        for (int i = 0, count = layer_tensors(l.layers[n].row, tensors); i < count; i++) {
-            int range = gpt_range_of(kind, tensors[i].kind);
+        for (int i = 0, count = layer_tensors(s, l.layers[n].row, tensors); i < count; i++) {
+            int range = layout.order[seen++];
             const tensor *t = &layout.ranges[range].tensors[next[range]++];
+            if (layout.ranges[range].frozen) continue;
             bool tied = tensors[i].kind->side == SIDE_VOCABULARY && !s->untied;
             strands = put(out, strands, t, !list_splits(&l.layers[n]), tied);
         }

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "model/list_parts.h"
+#include "model/lora.h"
 
 /* ---- Where values are -------------------------------------------------------------------------- */
 
@@ -72,9 +73,12 @@ static void take_beside(arena *a, const gpt_shape *s, const device *d, decode_sc
     chunk.T = out->rows;
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         for (int n = 0; n < out->units[kind].list.count; n++) {
-            const layer_kind *k = out->units[kind].list.layers[n].kind;
-            size_t own = k->aux && !k->decode ? k->aux(&chunk) : 0;
-            size_t work = k->workspace ? k->workspace(d, &all) : 0;
+            const unit_list *l = &out->units[kind].list;
+            const layer_kind *k = l->layers[n].kind;
+            size_t down = lora_down(&chunk, l->layers[n].row) * trine_dtype_bytes(d->compute);
+            size_t own = k->aux && !k->decode ? k->aux(&chunk) : down;
+            size_t work = list_workspace(d, &chunk, l, &l->layers[n]);
+            if (k->workspace && k->workspace(d, &all) > work) work = k->workspace(d, &all);
             if (own > aux) aux = own;
             if (work > workspace) workspace = work;
         }

@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "model/family.h"
 #include "model/list_parts.h"
+#include "model/frozen.h"
+#include "model/lora.h"
 
 unit_facts gpt_facts(const program_spec *s, int unit) {
     bool embedding = unit == 0, head = unit == s->units - 1;
@@ -26,22 +28,16 @@ unit_facts gpt_facts(const program_spec *s, int unit) {
     if (s->tied && head) facts.twin = 0;
     if (embedding) facts.backward = BACKWARD_WEIGHT_ONLY; /* tokens have no gradient */
     if (head) facts.backward = BACKWARD_UNSPLIT;          /* its logits are never kept */
+    if (unit < s->first_trained) facts.backward = BACKWARD_NONE;
     return facts;
-}
-
-void gpt_spec(const trine_model *m, program_spec *spec) {
-    spec->units = m->num_layers + 2;
-    spec->facts = gpt_facts;
-    spec->tied = !m->untied;
-    spec->starts = 0;
 }
 
 /* Whether a list has tensors whose gradients are partial over tp even if every rank has all rows. */
 static bool splits_heads(const gpt_shape *s, unit_kind kind) {
     for (const trine_layer *row = gpt_unit_rows(s, kind); row->kind != TRINE_LAYER_END; row++) {
-        const layer_kind *k = layer_kind_of(row->kind);
-        for (int i = 0; i < k->tensor_count; i++)
-            if (k->tensors[i].from == FROM_HEADS) return true;
+        layer_tensor tensors[LAYER_TENSORS];
+        for (int i = 0, count = layer_tensors(s, row, tensors); i < count; i++)
+            if (tensors[i].kind->from == FROM_HEADS) return true;
         if (row->width.dim == TRINE_QKV && gpt_kv_copies(s) > 1) return true;
     }
     return false;
@@ -85,6 +81,7 @@ trine_status gpt_check_family(const trine_model *m) {
     gpt_shape s = gpt_unsharded_shape(m);
     unit_list l;
     TRY(family_check(family_of(m)));
+    TRY(lora_check(m));
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++) {
         char why[200];
         if (list_resolve(&l, &s, kind) == TRINE_OK) continue;
@@ -117,6 +114,7 @@ double gpt_unit_cost(const trine_model *m, int T, int unit) {
         const list_layer *at = &l.layers[n];
         if (at->kind->flops)
             sum += at->kind->flops(&s, (double)list_width_in(&l, at), (double)list_width(&l, at));
+        sum += lora_flops(&s, at->row, list_width_in(&l, at), list_width(&l, at));
     }
     return sum;
 }
@@ -144,8 +142,10 @@ static size_t residual_count(const gpt_shape *s) {
 static void set_sides(tensor *t, const layer_tensor *own, const gpt_shape *s, const unit_list *l,
                       const list_layer *at) {
     const kind_tensor *k = own->kind;
-    size_t in = list_width_in(l, at);
-    bool splits = k->side == SIDE_ROWS || (k->side == SIDE_WIDTH && at->kind->out == SHAPE_INSIDE);
+    size_t in = list_width_in(l, at), rank = (size_t)s->lora.rank;
+    bool inside = at->kind->out == SHAPE_INSIDE;
+    bool splits =
+        k->side == SIDE_ROWS || (k->side == SIDE_WIDTH && inside) || (k->side == SIDE_UP && inside);
     bool stacks = splits && own->matrix < 0;
     size_t rows = layer_matrix(s, at->row, own->matrix < 0 ? 0 : own->matrix);
     t->parts = stacks ? (size_t)layer_matrices(at->row) : 1;
@@ -158,16 +158,20 @@ static void set_sides(tensor *t, const layer_tensor *own, const gpt_shape *s, co
     case SIDE_HEAD: t->global_rows = gpt_head_width(s); break;
     case SIDE_POSITIONS: t->global_rows = s->T, t->global_cols = s->C; break;
     case SIDE_VOCABULARY: t->global_rows = s->V, t->global_cols = s->C; break;
+    case SIDE_DOWN: t->global_rows = rank, t->global_cols = in; break;
+    case SIDE_UP: t->global_rows = splits ? rows : list_width(l, at), t->global_cols = rank; break;
     }
+    bool columns = k->side == SIDE_COLUMNS || (k->side == SIDE_DOWN && !inside);
     t->split = splits || k->side == SIDE_VOCABULARY ? SPLIT_ROWS
-               : k->side == SIDE_COLUMNS            ? SPLIT_COLS
+               : columns                            ? SPLIT_COLS
                                                     : SPLIT_NONE;
 }
 
 /* Whether a tensor has the rows of heads of keys or values, of which there are fewer than tp ranks: neighbours have
  * the same rows. */
 static bool is_shared(const layer_tensor *own, const gpt_shape *s, const list_layer *at) {
-    return at->row->width.dim == TRINE_QKV && own->matrix > 0 && gpt_kv_copies(s) > 1;
+    return own->kind->side != SIDE_DOWN && at->row->width.dim == TRINE_QKV && own->matrix > 0 &&
+           gpt_kv_copies(s) > 1;
 }
 
 /* The sizes of the shard of this rank's first part. Only the rows of the vocabulary need not be divisible: the last rows may be
@@ -208,6 +212,10 @@ static void set_start(tensor *t, const kind_tensor *k, const gpt_shape *s) {
     t->init = k->start == START_ZERO ? INIT_ZERO : k->start == START_ONE ? INIT_ONE : INIT_NORMAL;
     if (t->init == INIT_NORMAL) t->std = k->start == START_RESIDUAL ? 0.02 / sqrt(all) : 0.02;
     t->matrix = k->start == START_NORMAL || k->start == START_RESIDUAL;
+    if (k->side != SIDE_DOWN && k->side != SIDE_UP) return;
+    t->matrix = t->adapter = true;
+    if (k->side == SIDE_DOWN)
+        t->init = INIT_UNIFORM, t->std = 1 / sqrt(3.0 * (double)t->global_cols);
 }
 
 #define NO_BLOCK SIZE_MAX
@@ -229,19 +237,29 @@ static void set_name(tensor *t, const layer_tensor *own, const gpt_shape *s, siz
 static tensor unit_tensor(const gpt_shape *s, size_t block, const unit_list *l,
                           const list_layer *at, const layer_tensor *own) {
     const kind_tensor *k = own->kind;
-    tensor t = {.tp_partial = (k->from == FROM_ROWS && gpt_shares_rows(s)) ||
-                              (k->from == FROM_HEADS && s->tp > 1),
-                .joined = own->joined};
+    tensor t = {.joined = own->joined};
     set_sides(&t, own, s, l, at);
+    t.tp_partial = (k->from == FROM_ROWS && gpt_shares_rows(s)) ||
+                   (k->from == FROM_HEADS && s->tp > 1 && t.split == SPLIT_NONE);
     split_over_tp(&t, own, s, at);
     set_start(&t, k, s);
     set_name(&t, own, s, block, at->row);
-    t.transposed = t.matrix && block != NO_BLOCK && gpt_family(s)->transposed;
+    t.transposed = t.matrix && !t.adapter && block != NO_BLOCK && gpt_family(s)->transposed;
     return t;
 }
 
-int gpt_range_of(unit_kind kind, const kind_tensor *k) {
-    return kind == UNIT_BLOCK || k->side == SIDE_VOCABULARY ? 0 : 1;
+/* Whether a tensor of this model is trained. */
+static bool trains(const gpt_shape *s, const tensor *t) {
+    char name[sizeof t->name + TRINE_LAYER_NAME];
+    if (!s->freezes) return true;
+    snprintf(name, sizeof name, "%s%s", t->prefix, t->name);
+    return trained_by(s->trained, s->lora.rank > 0, name);
+}
+
+static int range_of(unit_kind kind, const kind_tensor *k, bool trained) {
+    int others = kind != UNIT_BLOCK;
+    if (others && k->side == SIDE_VOCABULARY) return 0;
+    return trained ? others : others + 1;
 }
 
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
@@ -250,14 +268,16 @@ void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out) {
     unit_list l;
     list_resolve_valid(&l, s, kind);
     *out = (flat_unit){.range_count = 1, .tp_parts = gpt_parts(s)};
+    for (int i = 0; i < FLAT_RANGES; i++) out->ranges[i].frozen = true;
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];
-        for (int i = 0, count = layer_tensors(l.layers[n].row, tensors); i < count; i++) {
+        for (int i = 0, count = layer_tensors(s, l.layers[n].row, tensors); i < count; i++) {
             size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
             tensor t = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
-            int range = gpt_range_of(kind, tensors[i].kind);
-            flat_add(&out->ranges[range], &t);
-            if (range >= out->range_count) out->range_count = range + 1;
+            bool trained = trains(s, &t);
+            int range = range_of(kind, tensors[i].kind, trained);
+            flat_unit_add(out, range, &t);
+            if (trained) out->ranges[range].frozen = false;
         }
     }
     for (int i = 0; i < out->range_count; i++) {
@@ -280,7 +300,7 @@ static size_t file_tensors(const gpt_shape *s, unit_kind kind, size_t block, siz
     ASSERT(status == TRINE_OK);
     for (int n = 0; n < l.count; n++) {
         layer_tensor tensors[LAYER_TENSORS];
-        for (int i = 0, own = layer_tensors(l.layers[n].row, tensors); i < own; i++) {
+        for (int i = 0, own = layer_tensors(s, l.layers[n].row, tensors); i < own; i++) {
             if (is_twin(s, kind, tensors[i].kind)) continue;
             if (out && count == index) *out = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
             count++;
@@ -313,7 +333,39 @@ tensor gpt_tensor(const trine_model *m, size_t index) {
     return t;
 }
 
-double gpt_parameters(const trine_model *m) {
+/* Whether a tensor of the unit is trained; of a tied matrix the embedding says it. */
+static bool unit_trains(const gpt_shape *s, int unit) {
+    unit_kind kind = gpt_unit_kind(s, unit);
+    size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
+    tensor t;
+    for (size_t n = 0, count = count_of(s, kind); n < count; n++) {
+        file_tensors(s, kind, block, n, &t);
+        if (trains(s, &t)) return true;
+    }
+    return false;
+}
+
+/* Some tensor is trained (gpt_check_trained). The matrix is the embedding's first tensor. */
+static void set_trained(const gpt_shape *s, program_spec *spec) {
+    tensor matrix;
+    file_tensors(s, UNIT_EMBEDDING, NO_BLOCK, 0, &matrix);
+    spec->tie_frozen = spec->tied && !trains(s, &matrix);
+    while (spec->first_trained < spec->units - 1 && !unit_trains(s, spec->first_trained))
+        spec->first_trained++;
+}
+
+void gpt_spec(const trine_model *m, program_spec *spec) {
+    gpt_shape s = gpt_unsharded_shape(m);
+    spec->units = m->num_layers + 2;
+    spec->facts = gpt_facts;
+    spec->tied = !m->untied;
+    spec->tie_frozen = false;
+    spec->first_trained = 0;
+    spec->starts = 0;
+    if (s.freezes) set_trained(&s, spec);
+}
+
+static double count_parameters(const trine_model *m, bool adapters) {
     gpt_shape s = gpt_unsharded_shape(m);
     double sum = 0;
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
@@ -321,9 +373,17 @@ double gpt_parameters(const trine_model *m) {
             tensor t = {.parts = 0};
             file_tensors(&s, kind, NO_BLOCK, i, &t);
             double times = kind == UNIT_BLOCK ? (double)s.L : 1;
-            sum += times * (double)t.parts * (double)t.rows * (double)t.cols;
+            if (t.adapter || !adapters) sum += times * (double)tensor_count(&t);
         }
     return sum;
+}
+
+double gpt_parameters(const trine_model *m) {
+    return count_parameters(m, false);
+}
+
+double gpt_adapter_parameters(const trine_model *m) {
+    return m->lora.rank ? count_parameters(m, true) : 0;
 }
 
 /* ---- Binding ----------------------------------------------------------------------------------- */
@@ -333,34 +393,33 @@ typedef struct {
     const trine_layer *row;
     layer_tensor tensors[LAYER_TENSORS];
     int tensor, count, first, next[FLAT_RANGES];
-    unit_kind kind;
+    int seen;          /* tensors */
     int number, range; /* of the parameter */
     size_t offset;     /* of the first of joined tensors */
 } cursor;
 
 static cursor first_tensor(const gpt_shape *s, int unit) {
-    unit_kind kind = gpt_unit_kind(s, unit);
-    cursor c = {.row = gpt_unit_rows(s, kind), .kind = kind};
-    c.count = layer_tensors(c.row, c.tensors);
+    cursor c = {.row = gpt_unit_rows(s, gpt_unit_kind(s, unit))};
+    c.count = layer_tensors(s, c.row, c.tensors);
     return c;
 }
 
-static void next_row(cursor *c) {
-    c->first += layer_kind_of(c->row->kind)->tensor_count;
+static void next_row(const gpt_shape *s, cursor *c) {
+    c->first += layer_params(s, c->row);
     c->row++;
     c->tensor = 0;
-    c->count = c->row->kind == TRINE_LAYER_END ? 0 : layer_tensors(c->row, c->tensors);
+    c->count = c->row->kind == TRINE_LAYER_END ? 0 : layer_tensors(s, c->row, c->tensors);
 }
 
 /* Moves to the next parameter. False: no more parameters. */
-static bool next_param(cursor *c, const flat_unit *layout) {
+static bool next_param(const gpt_shape *s, cursor *c, const flat_unit *layout) {
     while (c->row->kind != TRINE_LAYER_END) {
         if (c->tensor == c->count) {
-            next_row(c);
+            next_row(s, c);
             continue;
         }
         const layer_tensor *t = &c->tensors[c->tensor++];
-        c->range = gpt_range_of(c->kind, t->kind);
+        c->range = layout->order[c->seen++];
         c->offset = layout->ranges[c->range].tensors[c->next[c->range]++].offset;
         c->number = c->first + t->of;
         if (!t->joined) return true;
@@ -372,10 +431,11 @@ void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit 
                      void *const base[FLAT_RANGES]) {
     cursor c = first_tensor(s, unit);
     u->index = unit;
-    while (next_param(&c, layout)) {
+    while (next_param(s, &c, layout)) {
         param *p = &u->params[c.number];
         p->w = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->compute);
         p->w_part = layout->ranges[c.range].count;
+        p->frozen = layout->ranges[c.range].frozen;
     }
 }
 
@@ -383,10 +443,18 @@ void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *
                     void *const base[FLAT_RANGES], grad_mode mode) {
     cursor c = first_tensor(s, unit);
     u->index = unit;
-    while (next_param(&c, layout)) {
+    while (next_param(s, &c, layout)) {
         param *p = &u->params[c.number];
-        p->dw = (char *)base[c.range] + c.offset * trine_dtype_bytes(s->grads);
-        p->dw_part = layout->ranges[c.range].count;
         p->mode = mode;
+        p->dw_part = layout->ranges[c.range].count;
+        p->frozen = layout->ranges[c.range].frozen;
+        p->dw = p->frozen ? NULL : (char *)base[c.range] + c.offset * trine_dtype_bytes(s->grads);
     }
+}
+
+void gpt_trained_params(const gpt_shape *s, int unit, const flat_unit *layout,
+                        bool trained[LIST_TENSORS]) {
+    cursor c = first_tensor(s, unit);
+    memset(trained, 0, LIST_TENSORS * sizeof *trained);
+    while (next_param(s, &c, layout)) trained[c.number] = !layout->ranges[c.range].frozen;
 }

@@ -38,9 +38,15 @@ double gpt_unit_cost(const trine_model *m, int T, int unit);
 double gpt_flops_per_token(const trine_model *m);
 /* Number of parameters; a tied matrix counts once. Pure. */
 double gpt_parameters(const trine_model *m);
+/* Those of its low-rank adapters among them. Pure. */
+double gpt_adapter_parameters(const trine_model *m);
 
 /* Checks the rules of trine_model.h. Errors: TRINE_EINVAL. Pure. */
 trine_status gpt_check_family(const trine_model *m);
+/* Checks trine_model.trained: each pattern matches a tensor, some tensor is trained, and matrices that a layer reads
+ * as one, such as queries, keys and values, are trained together. The sizes are valid. Errors: TRINE_EINVAL names the
+ * pattern or the tensors. Pure. */
+trine_status gpt_check_trained(const trine_model *m);
 /* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL with the option
  * that says how many. Pure. */
 trine_status gpt_check_tp(const trine_model *m, const char *option, int tp);
@@ -49,12 +55,10 @@ trine_status gpt_check_tp(const trine_model *m, const char *option, int tp);
 trine_status gpt_print_lists(const gpt_shape *s, FILE *out);
 
 /* The tensors of a unit and their offsets, for `dp` slices. The token matrix is range 0 by itself; the other tensors
- * of an embedding or head are range 1; a block is one range. Names are those of the lists, in block 3 with "h.3."
- * before them; the matrix of a tied head has the embedding's name. Matrices are (out, in). Pure. */
+ * of an embedding or head are range 1, or 2 if they are frozen; those of a block are range 0, or 1. Names are those
+ * of the lists, in block 3 with "h.3." before them; the matrix of a tied head has the embedding's name. Matrices are
+ * (out, in). Pure. */
 void gpt_unit_layout(const gpt_shape *s, int unit, int dp, flat_unit *out);
-
-/* The range of a tensor. Pure. */
-int gpt_range_of(unit_kind kind, const kind_tensor *k);
 
 /* The unsharded tensors of a model as stored in files: the embedding's, the head's, the blocks'. A tied matrix is
  * stored once. Accepts any sizes, also those of untrusted files. Pure. */
@@ -69,12 +73,15 @@ typedef struct {
 } gpt_unit;
 
 /* Binds the unit's weights (gradients) to ranges that start at base[i]; the gradient (weight) pointers
- * are left unchanged. With GRAD_SET the next backward pass writes every element of every tensor, but
- * neither the padding rows of the vocabulary nor the gaps between tensors. Not collective. */
+ * are left unchanged. Of a frozen tensor the gradient is NULL. With GRAD_SET the next backward pass writes every
+ * element of every other tensor, but neither the padding rows of the vocabulary nor the gaps between tensors. Not
+ * collective. */
 void gpt_bind_params(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                      void *const base[FLAT_RANGES]);
 void gpt_bind_grads(gpt_unit *u, const gpt_shape *s, int unit, const flat_unit *layout,
                     void *const base[FLAT_RANGES], grad_mode mode);
+/* Which of the unit's parameters are trained, as they are numbered in gpt_unit. Pure. */
+void gpt_trained_params(const gpt_shape *s, int unit, const flat_unit *layout, bool trained[LIST_TENSORS]);
 
 /* The memory of a unit's values for one micro-batch, and the aux of its layers. NULL for the unit's input and output,
  * and for values and aux that do not exist. */
@@ -87,6 +94,7 @@ typedef struct {
 typedef struct {
     void *grad[LIST_LAYERS];  /* gradients of the outputs of layers that have weights */
     void *value[LIST_VALUES]; /* with recomputation the inputs of these layers; else NULLs */
+    void *up[LIST_LAYERS]; /* tp_lora.up of layers with adapters */
     void *small; /* gradients of the other tensors; NULL if they accumulate at rest */
 } gpt_keep;
 

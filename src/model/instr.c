@@ -120,9 +120,8 @@ static trine_status check_forward(stage_state *s, const instr *i) {
     TRY(check_params(s, i));
     unit->forwards++;
     slot->forwards++;
-    if (!spec->forward_only) return TRINE_OK;
-    release_input(s, i, c);
-    check_release_slot(s, slot, c);
+    if (spec->forward_only || !spec_goes_back(spec, i->unit)) release_input(s, i, c);
+    if (spec->forward_only || !c.backs) check_release_slot(s, slot, c);
     return TRINE_OK;
 }
 
@@ -169,7 +168,8 @@ static trine_status check_stream_back(stage_state *s, const instr *i, chunk_fact
     unit->backwards++;
     slot->backwards++;
     stream->unit--;
-    if (spec_unit(spec, i->unit).reads_tokens) check_release_stream(s, stream);
+    bool last = spec_unit(spec, i->unit).reads_tokens || !spec_goes_back(spec, i->unit - 1);
+    if (last) check_release_stream(s, stream);
     return TRINE_OK;
 }
 
@@ -192,6 +192,9 @@ static trine_status check_way(const stage_state *s, const instr *i) {
     const program_spec *spec = s->p->spec;
     unit_backward way = spec_unit(spec, i->unit).backward;
     bool unsplit = i->kind == BACKWARD;
+    REQUIRE(way != BACKWARD_NONE,
+            "unit %d has no backward pass: nothing is trained in it and in the units before it",
+            i->unit);
     REQUIRE(unsplit || spec->parallel.split_backward,
             "this program does not split backward passes; use BACKWARD");
     REQUIRE(unsplit || way != BACKWARD_UNSPLIT,
@@ -281,7 +284,8 @@ static void bind_grads(const step_run *r, held_unit *u, const instr *i) {
     grad_mode mode = spec_begins_lane(r->program->spec, i->micro) ? GRAD_SET : GRAD_ADD;
     state_grad_bases(s, u, i->reduce, base);
     for (int n = 0; mode == GRAD_SET && n < flat_ranges(&u->layout); n++)
-        zero_padding(r, u, n, state_range_at(u, base, n, state_grad_bytes(s)));
+        if (state_trains(u, n))
+            zero_padding(r, u, n, state_range_at(u, base, n, state_grad_bytes(s)));
     gpt_bind_grads(u->record, shape_of(s), u->unit, &u->layout, base, mode);
 }
 
@@ -304,8 +308,8 @@ static void each_small(const step_run *r, gpt_unit *u, const gpt_keep *keep, sma
             param *p = &u->params[layer->tensor + i];
             size_t count = list_small(&layer->kind->tensors[i], s),
                    element = state_grad_bytes(r->state);
-            if (use == BIND_SMALL) p->dw = at, p->dw_part = count;
-            for (int part = 0; part < gpt_parts(s); part++, at += count * element) {
+            if (use == BIND_SMALL) p->dw = p->frozen ? NULL : at, p->dw_part = count;
+            for (int part = 0; !p->frozen && part < gpt_parts(s); part++, at += count * element) {
                 char *rest = (char *)p->dw + (size_t)part * p->dw_part * element;
                 if (use == MOVE_SMALL) device_copy(r->dev, rest, at, count * element);
                 if (use == START_SMALL)
@@ -436,12 +440,17 @@ static uint64_t forward_bytes(const rank_state *s, const list_layer *at) {
 
 /* A layer whose backward pass is not split runs completely in BACKWARD_INPUT. In a unit that is not split, such as an
  * embedding, all layers run in BACKWARD_WEIGHT. */
-static uint64_t backward_bytes(const rank_state *s, const list_layer *at, const instr *i) {
+static uint64_t backward_bytes(const rank_state *s, const list_layer *at, const instr *i,
+                               const bool *trained) {
     const layer_kind *k = at->kind;
-    bool parts = i->keep >= 0 && list_splits(at);
+    bool parts = i->keep >= 0 && list_splits(at), weight = trained[0];
+    /* The bias of a layer that gathers dy, not x, is computed from that, too. */
+    bool reads = weight || (!k->gathers_for_weight && k->tensor_count > 1 && trained[1]);
     if (i->kind == BACKWARD_WEIGHT && i->keep >= 0)
-        return parts ? crossing_bytes(s, k->sends_weight) : 0;
-    uint64_t bytes = crossing_bytes(s, parts ? k->sends_input : k->sends_backward);
+        return parts && reads ? crossing_bytes(s, k->sends_weight) : 0;
+    tp_crossings sends = parts ? k->sends_input : k->sends_backward;
+    if (k->gathers_for_weight && !weight && !parts) sends.gathers = 0;
+    uint64_t bytes = crossing_bytes(s, sends);
     return at->rerun ? bytes + forward_bytes(s, at) : bytes;
 }
 
@@ -457,14 +466,16 @@ static const unit_list *list_of(const rank_state *s, int unit) {
 /* LOSS does not run twice: its backward pass contains its forward pass. */
 static uint64_t unit_bytes(const rank_state *s, const program *p, const instr *i) {
     const unit_list *l = list_of(s, i->unit);
+    bool trained[LIST_TENSORS];
     uint64_t sum = 0;
+    gpt_trained_params(shape_of(s), i->unit, &state_unit(s, i->unit)->layout, trained);
     for (int n = 0; n < l->count; n++) {
         const list_layer *at = &l->layers[n];
         bool deferred = l->makes_loss && !p->spec->forward_only;
         if (i->kind == FORWARD) {
             sum += deferred ? 0 : forward_bytes(s, at);
         } else {
-            sum += backward_bytes(s, at, i);
+            sum += backward_bytes(s, at, i, &trained[at->tensor]);
             if (deferred && at->out >= 0) sum += forward_bytes(s, at);
             if (at->kind->gradient_in_place && at->kind->sends_more) sum += at->kind->sends_more(s);
         }

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "model/lora.h"
 
 const layer_kind *layer_kind_of(trine_layer_kind kind) {
     static const layer_kind *const kinds[] = {
@@ -25,7 +26,29 @@ size_t layer_matrix(const gpt_shape *s, const trine_layer *row, int m) {
     return row->width.dim == TRINE_FFN ? s->F : s->C;
 }
 
-int layer_tensors(const trine_layer *row, layer_tensor out[LAYER_TENSORS]) {
+/* A uniform, with PEFT's bounds; B zero, so that a model starts as without adapters. */
+static const kind_tensor adapter_tensors[] = {
+    {"lora_A.weight", SIDE_DOWN, START_UNIFORM, FROM_HEADS, false},
+    {"lora_B.weight", SIDE_UP, START_ZERO, FROM_HEADS, false}};
+
+int layer_params(const gpt_shape *s, const trine_layer *row) {
+    int matrix[TRINE_LAYER_TENSORS];
+    return layer_kind_of(row->kind)->tensor_count + 2 * lora_adapters(s, row, matrix);
+}
+
+static int adapters_of(const gpt_shape *s, const trine_layer *row, layer_tensor *out) {
+    int matrix[TRINE_LAYER_TENSORS], count = lora_adapters(s, row, matrix);
+    int first = layer_kind_of(row->kind)->tensor_count;
+    for (int n = 0; n < 2 * count; n++)
+        out[n] =
+            (layer_tensor){.kind = &adapter_tensors[n % 2],
+                           .of = first + n,
+                           .matrix = matrix[n / 2],
+                           .matrix_name = matrix[n / 2] < 0 ? NULL : row->tensors[matrix[n / 2]]};
+    return 2 * count;
+}
+
+int layer_tensors(const gpt_shape *s, const trine_layer *row, layer_tensor out[LAYER_TENSORS]) {
     const layer_kind *kind = layer_kind_of(row->kind);
     int count = 0;
     for (int i = 0; i < kind->tensor_count; i++) {
@@ -38,7 +61,7 @@ int layer_tensors(const trine_layer *row, layer_tensor out[LAYER_TENSORS]) {
                                           .matrix_name = row->tensors[m],
                                           .joined = m > 0};
     }
-    return count;
+    return count + adapters_of(s, row, out + count);
 }
 
 /* Lists are resolved for every plan, and compare all names of a unit: without snprintf, which took half of a search. */
@@ -53,7 +76,7 @@ const char *layer_tensor_name(const trine_layer *row, const layer_tensor *t,
     return text;
 }
 
-static uint64_t dropout_key(const unit_run *r, const char *name) {
+uint64_t run_dropout_key(const unit_run *r, const char *name) {
     char full[TRINE_LAYER_NAME + 16];
     if (gpt_unit_kind(r->shape, r->unit) != UNIT_BLOCK) return rng_key(r->seed, name);
     snprintf(full, sizeof full, "%s.%d.%s", gpt_block_name(r->shape), r->unit - 1, name);
@@ -64,7 +87,7 @@ static const dropout_args *dropout_of(const unit_run *r, const trine_layer *row,
                                       size_t first, dropout_args *out) {
     if (!r->training || p == 0 || !row->dropout) return NULL;
     *out = (dropout_args){.p = (float)p,
-                          .key = dropout_key(r, row->dropout),
+                          .key = run_dropout_key(r, row->dropout),
                           .sample = r->batch->sample,
                           .first = first,
                           .T = r->shape->T};
@@ -104,14 +127,16 @@ bool run_next_share(const unit_run *r, row_share *share) {
 
 size_t gpt_discard(const device *d, const gpt_shape *s) {
     bool others = gpt_shares_rows(s) && !gpt_splits_rows(s) && gpt_tp_ranks(s) > 1;
-    return others ? 2 * s->C * trine_dtype_bytes(d->grads) : 0;
+    return others || s->freezes ? 2 * s->C * trine_dtype_bytes(d->grads) : 0;
 }
 
 void *call_small(const layer_call *c, int n, int part) {
     const unit_run *r = c->r;
     size_t bytes = r->shape->C * trine_dtype_bytes(r->dev->grads);
-    if (part >= 0) return tp_dw(r->tp, &c->params[n], part);
-    return (char *)r->workspace + (size_t)n * bytes;
+    char *discarded = (char *)r->workspace + (size_t)n * bytes;
+    if (part >= 0 && c->params[n].dw) return tp_dw(r->tp, &c->params[n], part);
+    if (part >= 0) device_zero(r->dev, discarded, bytes); /* it may be added to */
+    return discarded;
 }
 
 grad_mode call_small_mode(const layer_call *c, int n, int part) {

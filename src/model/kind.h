@@ -23,12 +23,15 @@ typedef enum {
     REBUILD_ELEMENTS /* from kept values, always just before it is read */
 } rebuild_kind;
 
-/* A tensor of a layer. SIDE_ROWS, SIDE_COLUMNS: a matrix (out, in), split over tp along that side. */
+/* A tensor of a layer. SIDE_ROWS, SIDE_COLUMNS: a matrix (out, in), split over tp along that side. SIDE_DOWN (rank,
+ * in) and SIDE_UP (out, rank), of an adapter: split along the side along which the layer's matrix is. */
 typedef struct {
     const char *suffix; /* "weight" */
-    enum { SIDE_ROWS, SIDE_COLUMNS, SIDE_WIDTH, SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS, SIDE_VOCABULARY } side;
-    enum { START_ZERO, START_ONE, START_NORMAL, START_RESIDUAL, START_POSITION } start;
-    /* From what its gradient is computed: all rows, this tp rank's rows of the stream, or this tp rank's heads. */
+    enum { SIDE_ROWS, SIDE_COLUMNS, SIDE_WIDTH, SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS, SIDE_VOCABULARY,
+           SIDE_DOWN, SIDE_UP } side;
+    enum { START_ZERO, START_ONE, START_NORMAL, START_RESIDUAL, START_POSITION, START_UNIFORM } start;
+    /* From what its gradient is computed: all rows, this tp rank's rows of the stream, or, unless it is split, this
+     * tp rank's heads or columns. */
     enum { FROM_ALL, FROM_ROWS, FROM_HEADS } from;
     bool optional; /* a bias, which the row may omit (no_bias) */
 } kind_tensor;
@@ -37,15 +40,17 @@ typedef struct {
  * and together have the memory of one. */
 typedef struct {
     const kind_tensor *kind;
-    int of;             /* its number among the kind's tensors */
+    int of;             /* its number among the row's parameters */
     int matrix;         /* which of the stacked matrices it is; -1: all of them */
     const char *matrix_name; /* NULL: none */
     bool joined;        /* follows the tensor before without padding */
 } layer_tensor;
-#define LAYER_TENSORS (2 * TRINE_LAYER_TENSORS)
+#define LAYER_TENSORS (4 * TRINE_LAYER_TENSORS)
 
-/* The tensors of a row in the order of their memory; returns their number. Pure. */
-int layer_tensors(const trine_layer *row, layer_tensor out[LAYER_TENSORS]);
+/* The tensors of a row in the order of their memory, those of adapters last; returns their number. Pure. */
+int layer_tensors(const gpt_shape *s, const trine_layer *row, layer_tensor out[LAYER_TENSORS]);
+/* Its parameters: the kind's tensors, then A and B of each adapter. Pure. */
+int layer_params(const gpt_shape *s, const trine_layer *row);
 /* The number of matrices that a row stacks, and the unsharded columns of matrix m. Pure. */
 int layer_matrices(const trine_layer *row);
 size_t layer_matrix(const gpt_shape *s, const trine_layer *row, int m);
@@ -97,6 +102,9 @@ typedef struct {
 const dropout_args *run_dropout(const unit_run *r, const trine_layer *row, dropout_args *out);
 const dropout_args *run_dropout_of_heads(const unit_run *r, const trine_layer *row, int part, dropout_args *out);
 
+/* The key of the dropout of that name in the unit. Pure. */
+uint64_t run_dropout_key(const unit_run *r, const char *name);
+
 /* (B, T): where documents start, for a layer of this kind; NULL: every sample is one document. In decoding and where
  * this use is not reset it is NULL. Pure. */
 const int32_t *run_starts(const unit_run *r, starts_use use);
@@ -115,7 +123,7 @@ typedef struct {
     const unit_run *r;
     const trine_layer *row;
     size_t width_in, width; /* columns of in[0] and of the output, over all tp ranks */
-    const param *params;    /* in the order of the kind's tensors, of the first part */
+    const param *params;    /* in the order of layer_params, of the first part */
     void *in[TRINE_LAYER_INPUTS], *out, *aux;
 } layer_call;
 
@@ -134,18 +142,13 @@ static inline size_t call_rows(const layer_call *c) {
 static inline void *call_row(const layer_call *c, const void *values, size_t at, size_t columns) {
     return (char *)values + at * columns * trine_dtype_bytes(c->r->dev->compute);
 }
-/* The gradient of tensor n for the part that has the rows: its own; of another rank's rows nobody reads it, and it
- * goes to the workspace (gpt_discard). */
+/* The gradient of tensor n, of at most C elements, for the part that has the rows: its own; of another rank's rows,
+ * and of a frozen tensor, nobody reads it, and it goes to the workspace (gpt_discard). */
 void *call_small(const layer_call *c, int n, int part);
 grad_mode call_small_mode(const layer_call *c, int n, int part);
-/* Bytes of workspace for the gradients of other ranks' rows, of tensors (C): 0 where a rank has its parts' rows only.
- * Pure. */
+/* Bytes of workspace for the gradients of other ranks' rows, of tensors (C), or of frozen ones: 0 where a rank has
+ * its parts' rows only, and all tensors are trained. Pure. */
 size_t gpt_discard(const device *d, const gpt_shape *s);
-
-/* The tensors of a COLUMN or a ROW; without a bias its pointers are NULL. */
-static inline tp_linear linear_of(const layer_call *c) {
-    return (tp_linear){c->params[0], c->params[1]};
-}
 
 /* Gradients of a layer. The backward pass may overwrite `out`. It sets the gradients of the inputs, or adds to them
  * if the kind `adds`. The gradient of an addend is that of the output and needs no work. */
@@ -154,6 +157,7 @@ typedef struct {
     grad_mode mode[TRINE_LAYER_INPUTS];
     void *keep; /* in a split backward pass: the gradient of the output that backward_weight reads; for a kind that
                    `copies` a buffer (R, C) that backward_input fills, else the memory of `out` */
+    void *up; /* the same for adapters (tp_lora.up) */
 } layer_grads;
 
 /* Additional arguments in decoding: the layer's cache, and where the head writes its logits. */
@@ -169,9 +173,11 @@ typedef enum { BITS_TP = 1, BITS_ROWS = 2, BITS_CHUNK = 4, BITS_PRODUCT = 8 } ki
 
 /* Requirements on a kind:
  *
- *   - backward computes all gradients. backward_input and backward_weight, if present, compute the same bits in any
- *     order; backward_weight reads in[0] and the gradient of the output, but no parameter. A kind without them has
- *     small tensors (SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS) only, or is used only in an embedding or a head.
+ *   - backward computes all gradients, except those of parameters whose dw is NULL: they are frozen, and where the
+ *     operator computes them all the same, call_small has memory for them. backward_input and backward_weight, if
+ *     present, compute the same bits in any order; backward_weight reads in[0] and the gradient of the output, but no
+ *     parameter. A kind without them has small tensors (SIDE_HIDDEN, SIDE_HEAD, SIDE_POSITIONS) only, or is used only
+ *     in an embedding or a head.
  *   - FROM_ROWS marks a tensor whose gradient is computed from this rank's rows: those of layers that work on the
  *     stream, except the bias of a ROW, whose gradient is summed over gathered rows. FROM_HEADS marks one that all
  *     heads share.
@@ -209,6 +215,7 @@ typedef struct {
     trine_status (*decode)(const layer_call *c, const layer_decode *d); /* NULL: forward */
     /* Communication over tp of forward, backward, backward_input and backward_weight. */
     tp_crossings sends, sends_backward, sends_input, sends_weight;
+    bool gathers_for_weight; /* what sends_backward gathers, only the product for tensor 0 reads */
     /* Additional bytes sent over tp in the pass that computes the loss. NULL: none. */
     uint64_t (*sends_more)(const rank_state *s);
     size_t (*width)(const gpt_shape *s, const trine_layer *row, size_t width_in); /* NULL: hidden */

@@ -1,27 +1,31 @@
 /* A column-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It starts a tp region; the
  * communication is in tp/sharded_linear.c. */
-#include "model/kind.h"
+#include "model/lora.h"
 
 static trine_status forward(const layer_call *c) {
-    tp_linear l = linear_of(c);
-    return tp_column_forward(c->r->tp, c->out, &l, c->in[0], c->r->rows, c->width, c->width_in);
+    layer_linear at;
+    const tp_linear *l = linear_of(c, NULL, &at);
+    return tp_column_forward(c->r->tp, c->out, l, c->in[0], c->r->rows, c->width, c->width_in);
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
-    tp_linear l = linear_of(c);
-    return tp_column_backward(c->r->tp, g->in[0], &l, g->out, c->in[0], c->r->rows, c->width,
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
+    return tp_column_backward(c->r->tp, g->in[0], l, g->out, c->in[0], c->r->rows, c->width,
                               c->width_in);
 }
 
 static trine_status backward_input(const layer_call *c, const layer_grads *g) {
-    tp_linear l = linear_of(c);
-    return tp_column_backward_input(c->r->tp, g->in[0], &l, g->out, c->r->rows, c->width,
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
+    return tp_column_backward_input(c->r->tp, g->in[0], l, g->out, c->r->rows, c->width,
                                     c->width_in);
 }
 
 static trine_status backward_weight(const layer_call *c, const layer_grads *g) {
-    tp_linear l = linear_of(c);
-    return tp_column_backward_weight(c->r->tp, &l, g->out, c->in[0], c->r->rows, c->width,
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
+    return tp_column_backward_weight(c->r->tp, l, g->out, c->in[0], c->r->rows, c->width,
                                      c->width_in);
 }
 
@@ -58,6 +62,7 @@ const layer_kind kind_column = {
     .backward_weight = backward_weight,
     .sends = {.gathers = 1},
     .sends_backward = {.sums = 1, .gathers = 1, .together = true},
+    .gathers_for_weight = true,
     .sends_input = {.sums = 1},
     .sends_weight = {.gathers = 1},
     .width = width,

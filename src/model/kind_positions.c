@@ -22,7 +22,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     const dropout_args *drop = run_dropout(r, c->row, &args);
     if (drop) TRY(r->dev->ops->dropout(r->dev, g->out, g->out, drop, r->own.count, c->width));
     for (row_share rows = {0}; run_next_share(r, &rows);)
-        if (rows.part >= 0)
+        if (rows.part >= 0 && table->dw)
             TRY(r->dev->ops->position_backward(
                 r->dev, tp_dw(r->tp, table, rows.part), call_row(c, g->out, rows.at, c->width),
                 run_starts(r, STARTS_POSITIONS), r->own.first + rows.at, rows.n, r->shape->T,

@@ -23,7 +23,7 @@ static trine_status backward(const layer_call *c, const layer_grads *g) {
     for (int p = 0; p < gpt_parts(s); p++) {
         size_t at = (size_t)p * r->rows, columns = call_columns(c);
         TRY(r->dev->ops->qk_norm_backward(
-            r->dev, call_row(c, g->in[0], at, columns), tp_dw(r->tp, q, p), tp_dw(r->tp, k, p),
+            r->dev, call_row(c, g->in[0], at, columns), call_small(c, 0, p), call_small(c, 1, p),
             call_row(c, g->out, at, columns), q->w, k->w, call_row(c, c->in[0], at, columns),
             (float *)c->aux + (size_t)p * stats(s), r->rows, gpt_heads(s), gpt_kv_heads(s),
             gpt_head_width(s), q->mode));
@@ -68,5 +68,6 @@ const layer_kind kind_qk_norm = {
     .backward = backward,
     .width_in = gpt_qkv,
     .aux = aux,
+    .workspace = gpt_discard,
     .warm = warm_qk_norm,
 };

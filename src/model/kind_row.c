@@ -1,13 +1,14 @@
 /* A row-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It ends a tp region: dropout is
  * applied to the output, then in[1] is added. */
 #include "base/status.h"
-#include "model/kind.h"
+#include "model/lora.h"
 
 static trine_status forward(const layer_call *c) {
-    tp_linear l = linear_of(c);
+    layer_linear at;
+    const tp_linear *l = linear_of(c, NULL, &at);
     dropout_args args;
     const dropout_args *drop = run_dropout(c->r, c->row, &args);
-    return tp_row_forward(c->r->tp, c->out, &l, c->in[0], c->in[1], drop, c->r->rows, c->width,
+    return tp_row_forward(c->r->tp, c->out, l, c->in[0], c->in[1], drop, c->r->rows, c->width,
                           c->width_in);
 }
 
@@ -22,27 +23,30 @@ static trine_status through_dropout(const layer_call *c, const void *dy, const v
 }
 
 static trine_status backward(const layer_call *c, const layer_grads *g) {
-    tp_linear l = linear_of(c);
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
     const void *dropped;
     TRY(through_dropout(c, g->out, &dropped));
-    return tp_row_backward(c->r->tp, g->in[0], &l, dropped, c->in[0], c->r->rows, c->width,
+    return tp_row_backward(c->r->tp, g->in[0], l, dropped, c->in[0], c->r->rows, c->width,
                            c->width_in);
 }
 
 /* Keeps a copy of the gradient of the output for backward_weight, because dy itself passes on to in[1]. */
 static trine_status backward_input(const layer_call *c, const layer_grads *g) {
     const unit_run *r = c->r;
-    tp_linear l = linear_of(c);
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
     const void *dropped;
     TRY(through_dropout(c, g->out, &dropped));
     device_copy(r->dev, g->keep, dropped,
                 r->own.count * c->width * trine_dtype_bytes(r->dev->compute));
-    return tp_row_backward_input(r->tp, g->in[0], &l, g->keep, r->rows, c->width, c->width_in);
+    return tp_row_backward_input(r->tp, g->in[0], l, g->keep, r->rows, c->width, c->width_in);
 }
 
 static trine_status backward_weight(const layer_call *c, const layer_grads *g) {
-    tp_linear l = linear_of(c);
-    return tp_row_backward_weight(c->r->tp, &l, g->keep, c->in[0], c->r->rows, c->width,
+    layer_linear at;
+    const tp_linear *l = linear_of(c, g->up, &at);
+    return tp_row_backward_weight(c->r->tp, l, g->keep, c->in[0], c->r->rows, c->width,
                                   c->width_in);
 }
 

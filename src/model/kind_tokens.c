@@ -46,6 +46,7 @@ const layer_kind kind_tokens = {
     .backward = backward,
     .sends = {.sums = 1},
     .sends_backward = {.gathers = 1},
+    .gathers_for_weight = true,
     .flops = flops,
     .warm = warm_tokens,
 };

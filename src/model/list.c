@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "model/list_parts.h"
+#include "model/lora.h"
 
 /* ---- Sharing ----------------------------------------------------------------------------------- */
 
@@ -130,6 +131,13 @@ size_t list_elements(const unit_list *l, int value, const gpt_shape *s) {
     size_t tp = v->shape == SHAPE_STREAM ? 1 : (size_t)s->tp;
     size_t parts = v->shape == SHAPE_STREAM ? 1 : (size_t)gpt_parts(s);
     return parts * list_rows(l, value, s) * (v->width / tp);
+}
+
+size_t list_workspace(const device *d, const gpt_shape *s, const unit_list *l,
+                      const list_layer *at) {
+    size_t own = at->kind->workspace ? at->kind->workspace(d, s) : 0;
+    size_t lora = lora_workspace(d, s, at->row, list_width_in(l, at), list_width(l, at));
+    return own > lora ? own : lora;
 }
 
 size_t list_small(const kind_tensor *k, const gpt_shape *s) {

@@ -109,6 +109,8 @@ size_t list_width(const unit_list *l, const list_layer *at);
 /* Rows of a value, and its elements on this rank, in all parts. Pure. */
 size_t list_rows(const unit_list *l, int value, const gpt_shape *s);
 size_t list_elements(const unit_list *l, int value, const gpt_shape *s);
+/* Bytes of workspace that its calls use. Pure. */
+size_t list_workspace(const device *d, const gpt_shape *s, const unit_list *l, const list_layer *at);
 /* Whether its backward pass has two parts. */
 static inline bool list_splits(const list_layer *at) {
     return at->kind->backward_weight != NULL;

@@ -117,9 +117,9 @@ static trine_status check_row(const unit_list *l, const list_layer *at, const gp
 }
 
 /* Whether two rows have a tensor of the same name. */
-static bool share_name(const trine_layer *a, const trine_layer *b) {
+static bool share_name(const gpt_shape *s, const trine_layer *a, const trine_layer *b) {
     layer_tensor of_a[LAYER_TENSORS], of_b[LAYER_TENSORS];
-    int count_a = layer_tensors(a, of_a), count_b = layer_tensors(b, of_b);
+    int count_a = layer_tensors(s, a, of_a), count_b = layer_tensors(s, b, of_b);
     char x[TRINE_LAYER_NAME], y[TRINE_LAYER_NAME];
     for (int i = 0; i < count_a; i++) {
         layer_tensor_name(a, &of_a[i], x);
@@ -130,7 +130,8 @@ static bool share_name(const trine_layer *a, const trine_layer *b) {
 }
 
 /* The layer's name identifies its tensors, the dropout's name its mask. */
-static trine_status check_names_differ(const unit_list *l, const list_layer *at) {
+static trine_status check_names_differ(const unit_list *l, const list_layer *at,
+                                       const gpt_shape *s) {
     char text[64];
     const trine_layer *row = at->row;
     for (int n = 0; n < l->count; n++) {
@@ -138,7 +139,7 @@ static trine_status check_names_differ(const unit_list *l, const list_layer *at)
         CHECK(!row->dropout || !other->dropout || strcmp(row->dropout, other->dropout) != 0,
               TRINE_EINVAL, "%s: dropout name \"%s\" is already used by row %d", row_text(l, text),
               row->dropout, n + 1);
-        CHECK(!share_name(row, other), TRINE_EINVAL, "%s: the name is already used by row %d",
+        CHECK(!share_name(s, row, other), TRINE_EINVAL, "%s: the name is already used by row %d",
               row_text(l, text), n + 1);
     }
     return TRINE_OK;
@@ -151,7 +152,7 @@ static trine_status check_tensors(unit_list *l, const list_layer *at, const gpt_
     layer_tensor tensors[LAYER_TENSORS];
     if (!at->kind->tensor_count) return TRINE_OK;
     CHECK(name && *name, TRINE_EINVAL, "%s: a layer with tensors needs a name", row_text(l, text));
-    for (int n = 0, count = layer_tensors(at->row, tensors); n < count; n++) {
+    for (int n = 0, count = layer_tensors(s, at->row, tensors); n < count; n++) {
         const char *own = tensors[n].matrix_name ? tensors[n].matrix_name : "";
         size_t around = strlen(gpt_block_name(s)) + strlen(".31999..") +
                         strlen(tensors[n].kind->suffix) + (*own ? 1 : 0);
@@ -179,11 +180,11 @@ static trine_status read_row(unit_list *l, const trine_layer *row, const gpt_sha
           "row %d: unknown layer kind %d", l->count + 1, (int)row->kind);
     list_layer *at = &l->layers[l->count], *last = at - 1;
     *at = (list_layer){.row = row, .kind = layer_kind_of(row->kind), .aux = -1};
-    if (l->count) at->tensor = last->tensor + last->kind->tensor_count;
+    if (l->count) at->tensor = last->tensor + layer_params(s, last->row);
     for (int n = 0; n < TRINE_LAYER_INPUTS; n++) TRY(read_input(l, at, n));
     TRY(check_row(l, at, s, kind));
     TRY(check_tensors(l, at, s, kind));
-    TRY(check_names_differ(l, at));
+    TRY(check_names_differ(l, at, s));
     TRY(write_output(l, at, s));
     l->count++;
     return TRINE_OK;
@@ -200,10 +201,10 @@ static int count_kind(const unit_list *l, trine_layer_kind kind) {
 }
 
 /* The rows and values through which units are connected. */
-static trine_status check_first_and_last(const unit_list *l, unit_kind kind) {
+static trine_status check_first_and_last(const unit_list *l, const gpt_shape *s, unit_kind kind) {
     layer_tensor unused[LAYER_TENSORS];
     int tensors = 0;
-    for (int n = 0; n < l->count; n++) tensors += layer_tensors(l->layers[n].row, unused);
+    for (int n = 0; n < l->count; n++) tensors += layer_tensors(s, l->layers[n].row, unused);
     int tokens = count_kind(l, TRINE_LAYER_TOKENS), losses = count_kind(l, TRINE_LAYER_LOSS);
     CHECK(tensors <= FLAT_TENSORS, TRINE_EINVAL, "the list has %d tensors; at most %d are allowed",
           tensors, FLAT_TENSORS);
@@ -261,6 +262,6 @@ trine_status list_read(unit_list *l, const gpt_shape *s, unit_kind kind) {
     for (; rows->kind != TRINE_LAYER_END; rows++) TRY(read_row(l, rows, s, kind));
     l->output = find_value(l, "y");
     l->makes_loss = kind == UNIT_HEAD;
-    TRY(check_first_and_last(l, kind));
+    TRY(check_first_and_last(l, s, kind));
     return check_values(l);
 }

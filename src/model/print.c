@@ -52,11 +52,11 @@ static const char *sends_text(tp_crossings c, const gpt_shape *s, char text[CELL
 }
 
 /* "weight 3 x (384, 768)": the next tensors of the unit in the order of its list. */
-static void print_tensors(const list_layer *at, const flat_unit *layout, int next[FLAT_RANGES],
-                          unit_kind kind, FILE *out) {
+static void print_tensors(const gpt_shape *s, const list_layer *at, const flat_unit *layout,
+                          int next[FLAT_RANGES], int *seen, FILE *out) {
     layer_tensor tensors[LAYER_TENSORS];
-    for (int i = 0, count = layer_tensors(at->row, tensors); i < count; i++) {
-        int range = gpt_range_of(kind, tensors[i].kind);
+    for (int i = 0, count = layer_tensors(s, at->row, tensors); i < count; i++) {
+        int range = layout->order[(*seen)++];
         const tensor *t = &layout->ranges[range].tensors[next[range]++];
         const char *matrix = tensors[i].matrix_name;
         fprintf(out, "%s%s%s%s ", i ? ", " : "  ", matrix ? matrix : "", matrix ? "." : "",
@@ -95,7 +95,7 @@ static void print_layer(const unit_list *l, const list_layer *at, const gpt_shap
 
 static void print_unit(const gpt_shape *s, unit_kind kind, const unit_list *l, FILE *out) {
     int unit = kind == UNIT_EMBEDDING ? 0 : kind == UNIT_BLOCK ? 1 : (int)s->L + 1;
-    int next[FLAT_RANGES] = {0};
+    int next[FLAT_RANGES] = {0}, seen = 0;
     flat_unit layout;
     gpt_unit_layout(s, unit, 1, &layout);
     fprintf(out,
@@ -105,7 +105,7 @@ static void print_unit(const gpt_shape *s, unit_kind kind, const unit_list *l, F
             s->L);
     for (int n = 0; n < l->count; n++) {
         print_layer(l, &l->layers[n], s, out);
-        print_tensors(&l->layers[n], &layout, next, kind, out);
+        print_tensors(s, &l->layers[n], &layout, next, &seen, out);
         fputc('\n', out);
     }
 }

@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "model/family.h"
+#include "model/frozen.h"
 
 size_t gpt_head_width(const gpt_shape *s) {
     return s->D ? s->D : s->C / s->H;
@@ -107,7 +108,10 @@ void gpt_set_sizes(gpt_shape *s, const trine_model *m) {
     s->epsilon = m->norm_epsilon;
     s->rotary_base = m->rotary_base;
     s->rope_scaling = m->rope_scaling;
+    s->lora = m->lora;
     s->family = family_of(m);
+    s->trained = model_trained(m);
+    s->freezes = model_freezes(m);
 }
 
 static bool has_layer(const trine_model *m, trine_layer_kind kind) {
@@ -132,6 +136,7 @@ void gpt_canonical(trine_model *m) {
     if ((int64_t)m->kv_channels * m->num_attention_heads == m->hidden_size) m->kv_channels = 0;
     if (m->norm_epsilon == 1e-5) m->norm_epsilon = 0;
     if (m->rotary_base == 10000) m->rotary_base = 0;
+    if (m->lora.alpha == LORA_ALPHA) m->lora.alpha = 0;
     if (m->rope_scaling.kind == TRINE_ROPE_DEFAULT) m->rope_scaling = (trine_rope_scaling){0};
     if (m->rope_scaling.kind == TRINE_ROPE_LINEAR)
         m->rope_scaling = (trine_rope_scaling){TRINE_ROPE_LINEAR, m->rope_scaling.factor, 0, 0, 0};

@@ -6,6 +6,8 @@
 #include "tp/tp.h"
 #include "trine_model.h"
 
+#define LORA_ALPHA 8 /* trine_lora.alpha, where none is given: PEFT's */
+
 typedef struct {
     size_t B, T, C, H, F, L; /* micro-batch, sequence, hidden, heads, MLP width, layers: global */
     size_t K, D;             /* heads of keys and values, 0: H; width of a head, 0: C / H */
@@ -24,7 +26,10 @@ typedef struct {
     size_t loss_rows; /* rows whose logits exist at the same time, 1 .. B T; 0: all */
     double hidden_dropout, attention_dropout;
     bool reset_attention, reset_positions; /* they begin anew in each document */
+    trine_lora lora;
     const trine_family *family; /* NULL: trine_gpt2 */
+    const char *trained; /* patterns (frozen.h), or NULL. Borrowed from the model */
+    bool freezes;        /* some tensors may be frozen */
 } gpt_shape;
 
 /* The parts of this rank, and the tp ranks. Pure. */

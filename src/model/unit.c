@@ -113,7 +113,10 @@ static layer_grads grads_of(const unit_call *c, const list_layer *at) {
         g.in[i] = grad_at(c, at->in_grad[i]);
         g.mode[i] = at->mode[i];
     }
-    if (c->keep && list_splits(at)) g.keep = c->keep->grad[at - c->list->layers];
+    if (c->keep && list_splits(at)) {
+        g.keep = c->keep->grad[at - c->list->layers];
+        g.up = c->keep->up[at - c->list->layers];
+    }
     return g;
 }
 

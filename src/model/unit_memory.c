@@ -1,6 +1,7 @@
 /* The memory of units, from their lists. */
 #include "base/status.h"
 #include "model/gpt.h"
+#include "model/lora.h"
 
 typedef struct {
     arena *arena;
@@ -40,8 +41,8 @@ static size_t workspace_bytes(const taker *t, const gpt_scratch *out) {
     size_t most = 0;
     for (unit_kind kind = 0; kind < UNIT_KINDS; kind++)
         for (int n = 0; n < out->lists[kind].count; n++) {
-            const layer_kind *k = out->lists[kind].layers[n].kind;
-            size_t bytes = k->workspace ? k->workspace(t->d, t->s) : 0;
+            const unit_list *l = &out->lists[kind];
+            size_t bytes = list_workspace(t->d, t->s, l, &l->layers[n]);
             if (bytes > most) most = bytes;
         }
     return most;
@@ -122,6 +123,8 @@ void gpt_acts_take(arena *a, const gpt_shape *s, const device *d, int unit,
     for (int v = 0; v < l->value_count; v++) out->value[v] = place_of(&t, l, kind, v, scratch);
     for (int n = 0; n < l->count; n++) {
         const list_layer *at = &l->layers[n];
+        size_t down = lora_down(s, at->row);
+        if (down) out->aux[n] = take(&t, down, false); /* also with recomputation: it is small */
         if (!at->kind->aux) continue;
         out->aux[n] = at->aux < 0 ? arena_take(a, MEM_ACTIVATIONS, at->kind->aux(s))
                                   : scratch->aux[kind][at->aux];
@@ -139,6 +142,8 @@ void gpt_keep_take(arena *a, const gpt_shape *s, const device *d, bool small, gp
         if (list_splits(&l.layers[n]))
             out->grad[n] = take(&t, list_elements(&l, l.layers[n].out, s),
                                 l.layers[n].kind->copies && gpt_splits_rows(s));
+    for (int n = 0; n < l.count; n++)
+        if (lora_up(s, l.layers[n].row)) out->up[n] = take(&t, lora_up(s, l.layers[n].row), false);
     for (int v = 0; v < l.value_count; v++)
         if (l.values[v].for_weight)
             out->value[v] = take(&t, list_elements(&l, v, s), l.values[v].peers);

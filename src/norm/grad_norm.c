@@ -23,8 +23,9 @@ static trine_status check_norm(stage_state *s, const instr *i) {
         REQUIRE(s->units[u].forwards == spec->micros,
                 "unit %d has run forward on %d of %d micro-batches", u, s->units[u].forwards,
                 spec->micros);
-        if (!spec->forward_only) TRY(check_reduced(s, u));
-        REQUIRE(spec->forward_only || !spec->tp_partial || s->units[u].tp_reduces,
+        bool back = !spec->forward_only && spec_goes_back(spec, u);
+        if (back) TRY(check_reduced(s, u));
+        REQUIRE(!back || !spec->tp_partial || s->units[u].tp_reduces,
                 "REDUCE_TP of unit %d has not run", u);
     }
     REQUIRE(!check_ties(s) || s->ties, "TIE has not run");
@@ -168,7 +169,8 @@ static size_t sum_count(const rank_state *h) {
     size_t count = (size_t)loss_count(h);
     for (int n = 0; n < h->count; n++)
         for (int r = 0; r < h->units[n].layout.range_count; r++)
-            count += (size_t)h->units[n].layout.ranges[r].tensor_count;
+            if (!h->units[n].layout.ranges[r].frozen)
+                count += (size_t)h->units[n].layout.ranges[r].tensor_count;
     return count;
 }
 
@@ -208,10 +210,10 @@ const norm_memory *norm_memory_of(const rank_state *h) {
 
 /* ---- Execution --------------------------------------------------------------------------------- */
 
-/* Whether this rank counts a range. A tied matrix counts with its owner. */
+/* Whether this rank counts a range: one that is trained. A tied matrix counts with its owner. */
 static bool range_counts(const rank_state *s, const held_unit *u, int range) {
     bool matrix = flat_kind(&u->layout, range) == 0;
-    return state_first_replica(s, state_range(u, range)) &&
+    return state_trains(u, range) && state_first_replica(s, state_range(u, range)) &&
            !(matrix && spec_owner(s->config.spec, u->unit) != u->unit);
 }
 

@@ -105,11 +105,11 @@ static double unit_bytes(const rank_state *h, const held_unit *u) {
     double rest = state_has_master(h) ? 12 : 8, sum = 0;
     for (int r = 0; r < flat_ranges(&u->layout); r++) {
         double all = (double)state_range(u, r)->count, slice = (double)state_slice(h, u, r).count;
-        bool whole = z->full_grads || z->grads != SHARD;
-        sum += (double)state_grad_bytes(h) * (whole ? all : slice);
+        bool whole = z->full_grads || z->grads != SHARD, trains = state_trains(u, r);
+        if (trains) sum += (double)state_grad_bytes(h) * (whole ? all : slice);
         if (state_borrowed(u, r)) continue;
         sum += (double)state_param_bytes(h) * (z->params == SHARD ? slice : all);
-        sum += rest * (z->optimizer == SHARD ? slice : all);
+        if (trains) sum += rest * (z->optimizer == SHARD ? slice : all);
     }
     return sum;
 }
@@ -127,7 +127,7 @@ static trine_status bound_unit(state_bounds *out, const pricing *w, const rank_s
         if (!state_borrowed(u, r)) gathered += state_range(u, r)->count;
     out->bytes[unit] = unit_bytes(h, u);
     out->gather_bytes[unit] = (double)(gathered * state_param_bytes(h));
-    out->reduce_bytes[unit] = (double)(flat_unit_count(&u->layout) * state_grad_bytes(h));
+    out->reduce_bytes[unit] = (double)(flat_unit_trained(&u->layout) * state_grad_bytes(h));
     if (!p->spec->parallel.exact) out->reduce[unit] = price_communication(w, h, p, &reduce);
     if (p->spec->tp_partial) out->reduce_tp[unit] = price_communication(w, h, p, &sum);
     if (z->gather != GATHER_NEVER && alone)

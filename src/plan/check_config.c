@@ -79,7 +79,8 @@ static int head_width(const trine_model *m) {
 static void check_family(const trine_model *m, fault_list *f) {
     bool sizes = m->num_layers >= 1 && m->hidden_size >= 1 && m->hidden_size <= CONFIG_MOST_WIDTH &&
                  m->num_attention_heads >= 1 && m->ffn_hidden_size >= 1 && m->seq_length >= 1;
-    if (!sizes || head_width(m) < 1 || gpt_check_family(m) == TRINE_OK) return;
+    if (!sizes || head_width(m) < 1) return;
+    if (gpt_check_family(m) == TRINE_OK && gpt_check_trained(m) == TRINE_OK) return;
     complain(f, "%s", status_message());
     status_clear();
 }

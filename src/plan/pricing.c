@@ -1,5 +1,7 @@
 #include "plan/pricing.h"
 
+#include <string.h>
+
 #include "base/status.h"
 
 /* ---- Units ------------------------------------------------------------------------------------ */
@@ -8,9 +10,30 @@ static int pass_index(instr_kind kind) {
     return kind == FORWARD ? 0 : kind == BACKWARD ? 1 : kind == BACKWARD_INPUT ? 2 : 3;
 }
 
-const unit_seconds *price_pass(pricing *w, int unit, unit_pass pass) {
+/* Whether the same tensors of two blocks are frozen. */
+static bool alike(const pricing *w, int a, int b) {
+    flat_unit of_a, of_b;
+    gpt_unit_layout(&w->shape, a, 1, &of_a);
+    gpt_unit_layout(&w->shape, b, 1, &of_b);
+    return !memcmp(of_a.order, of_b.order, sizeof of_a.order);
+}
+
+/* The row of the unit's prices. If there are too many the last is made anew. */
+static int row_of(pricing *w, int unit) {
     unit_kind kind = gpt_unit_kind(&w->shape, unit);
-    price *at = &w->units[kind][pass_index(pass.kind)][pass.adds + 2 * pass.keeps];
+    int n = 0;
+    if (kind != UNIT_BLOCK || !w->shape.freezes) return (int)kind;
+    while (n < w->block_count && !alike(w, w->blocks[n], unit)) n++;
+    if (n < w->block_count) return UNIT_KINDS + n;
+    if (n == PRICE_BLOCKS) n--;
+    w->blocks[n] = unit;
+    w->block_count = n + 1;
+    memset(w->units[UNIT_KINDS + n], 0, sizeof w->units[UNIT_KINDS + n]);
+    return UNIT_KINDS + n;
+}
+
+const unit_seconds *price_pass(pricing *w, int unit, unit_pass pass) {
+    price *at = &w->units[row_of(w, unit)][pass_index(pass.kind)][pass.adds + 2 * pass.keeps];
     if (at->known) return &at->seconds;
     trine_status status = unit_cost(&w->rules, &w->shape, w->dev, unit, pass, &at->seconds);
     if (w->status == TRINE_OK) w->status = status;
@@ -23,7 +46,7 @@ const unit_seconds *price_pass(pricing *w, int unit, unit_pass pass) {
 size_t price_elements(const rank_state *h, const held_unit *u) {
     size_t count = 0;
     for (int r = 0; r < flat_ranges(&u->layout); r++)
-        if (!state_borrowed(u, r)) count += state_owned(h, u, r).count;
+        if (!state_borrowed(u, r) && state_trains(u, r)) count += state_owned(h, u, r).count;
     return count;
 }
 

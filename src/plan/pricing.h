@@ -23,8 +23,9 @@ typedef struct {
 
 enum {
     PRICE_PASSES = 4,
-    PRICE_WAYS = 4
-}; /* kinds of passes of a unit; with or without adding, and with a keep buffer */
+    PRICE_WAYS = 4,
+    PRICE_BLOCKS = 8
+}; /* kinds of passes of a unit; with or without adding, and with a keep buffer; blocks with other tensors frozen */
 
 /* What prices are made with, and those that were made. */
 typedef struct {
@@ -33,13 +34,15 @@ typedef struct {
     const device *dev;
     cost_rules rules;
     gpt_shape shape;     /* that of cost_shape */
-    price units[UNIT_KINDS][PRICE_PASSES][PRICE_WAYS];
+    price units[UNIT_KINDS + PRICE_BLOCKS][PRICE_PASSES][PRICE_WAYS];
+    int blocks[PRICE_BLOCKS], block_count; /* of rows UNIT_KINDS and on: a block of each */
     trine_status status; /* of a price that could not be made */
 } pricing;
 
 /* Borrows everything. micros: micro-batches of a rank. Pure. */
 pricing pricing_of(const forecast_rules *rules, const trine_config *config, int ranks, const device *dev, int micros);
-/* A pass of a unit, made once for each kind of unit. An error is kept in w->status. */
+/* A pass of a unit, made once for each kind of unit; of blocks, for those with the same tensors frozen. An error is
+ * kept in w->status. */
 const unit_seconds *price_pass(pricing *w, int unit, unit_pass pass);
 /* *seconds of AdamW (update), or of the norm's squares, over n elements of a rank. Errors: TRINE_ENOMEM. */
 trine_status price_optimizer(const pricing *w, const rank_state *h, bool update, size_t n, double *seconds);

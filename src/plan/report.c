@@ -11,6 +11,7 @@
 #include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
 #include "model/family.h"
+#include "model/lora.h"
 #include "plan/outside_plan.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -37,6 +38,10 @@ void report_model(const report *r, FILE *out) {
         family == &trine_gpt2 ? "" : family->name, family == &trine_gpt2 ? "" : ", ", m->num_layers,
         m->hidden_size, heads_text(m, heads), m->ffn_hidden_size, m->seq_length, m->vocab_size,
         m->untied ? "untied" : "tied", human_count(count, (uint64_t)gpt_parameters(m)));
+    if (!m->lora.rank) return;
+    c_fprintf(out, "         LoRA rank %d on %s, scale %g: %s parameters of adapters\n",
+              m->lora.rank, lora_targets(&m->lora), lora_scale(&m->lora),
+              human_count(count, (uint64_t)gpt_adapter_parameters(m)));
 }
 
 /* Number of consecutive units with one name from the n-th of a stage on; *last = the last one. */

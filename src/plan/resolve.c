@@ -49,10 +49,12 @@ static bool may_use_nccl(trine_transport transport, device_kind kind) {
     return transport == TRINE_TRANSPORT_NCCL || automatic;
 }
 
+/* A forward pass is a third of a training step. */
 static trine_status split_by_cost(const trine_model *m, program_spec *spec) {
     double *cost = malloc((size_t)spec->units * sizeof *cost);
     CHECK(cost, TRINE_ENOMEM, "no memory to split %d units", spec->units);
-    for (int u = 0; u < spec->units; u++) cost[u] = gpt_unit_cost(m, m->seq_length, u);
+    for (int u = 0; u < spec->units; u++)
+        cost[u] = gpt_unit_cost(m, m->seq_length, u) * (spec_goes_back(spec, u) ? 1 : 1.0 / 3);
     trine_status status = pp_split_by_cost(spec, cost);
     free(cost);
     return status;

@@ -32,8 +32,8 @@ static instr_kind message_after(const program *p, const instr *i) {
     if (!instr_computes((instr_kind)i->kind)) return INSTR_KINDS;
     int c = spec_chunk_of(s, i->unit);
     if (i->kind == FORWARD && i->unit == spec_chunk_last(s, c) && spec_sends(s, c)) return SEND_ACT;
-    if (program_changes_stream(p, i) && i->unit == spec_chunk_first(s, c) && spec_receives(s, c))
-        return SEND_GRAD;
+    bool leaves = program_changes_stream(p, i) && i->unit == spec_chunk_first(s, c);
+    if (leaves && spec_receives(s, c) && spec_goes_back(s, i->unit - 1)) return SEND_GRAD;
     return INSTR_KINDS;
 }
 

@@ -130,7 +130,8 @@ static trine_status append_backward(program *p, const pp_action *a) {
     const program_spec *s = p->spec;
     bool splits = s->parallel.split_backward;
     for (int u = spec_chunk_last(s, a->chunk); u >= spec_chunk_first(s, a->chunk); u--)
-        TRY(append(p, splits ? parts[spec_unit(s, u).backward] : BACKWARD, u, a));
+        if (spec_goes_back(s, u))
+            TRY(append(p, splits ? parts[spec_unit(s, u).backward] : BACKWARD, u, a));
     return TRINE_OK;
 }
 
@@ -165,5 +166,6 @@ double pp_bubble(const program_spec *s) {
     pp_shape shape = pp_shape_of(s);
     bool other =
         s->parallel.split_backward != schedule->splits || (schedule->splits && s->weight_follows);
-    return s->orders || other || !schedule->bubble ? NAN : schedule->bubble(&shape);
+    bool uneven = s->orders || other || s->first_trained > 0;
+    return uneven || !schedule->bubble ? NAN : schedule->bubble(&shape);
 }

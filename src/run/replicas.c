@@ -70,7 +70,7 @@ static trine_status range_agrees(const audit *a, const held_unit *u, int r) {
     flat_part held = zero->params == SHARD ? slice : all, owned = state_owned(h, u, r);
     values params = {state_param(h, u, r, held), state_param_bytes(h), held, zero->params == SHARD};
     TRY(values_agree(a, u, r, &params));
-    if (!state_has_master(h) || state_borrowed(u, r)) return TRINE_OK;
+    if (!state_has_master(h) || state_borrowed(u, r) || !state_trains(u, r)) return TRINE_OK;
     values master = {(const char *)state_master(h, u, r, owned), sizeof(float), owned,
                      zero->optimizer == SHARD};
     return values_agree(a, u, r, &master);

@@ -136,6 +136,12 @@ static bool is_summed(const rank_state *h, const flat_range *range) {
     return axes_size(h->config.layout, range->reduced) > 1;
 }
 
+bool state_gathers(const rank_state *h, const flat_range *range) {
+    zero_gather_when when = spec_zero(h->config.spec)->gather;
+    return range->count &&
+           (when == GATHER_BEFORE_USE || (when == GATHER_AFTER_UPDATE && !range->frozen));
+}
+
 bool state_first_replica(const rank_state *h, const flat_range *range) {
     axis_set axes = ALL_AXES & ~(range->sharded | AXIS(TRINE_AXIS_TP) | AXIS(TRINE_AXIS_PP));
     return axes_place(h->config.layout, axes, h->config.coord) == 0;
@@ -194,6 +200,7 @@ static void take_gradients(rank_state *h, arena *a, held_unit *u, int n) {
     const flat_range *range = &u->layout.ranges[n];
     bool sent = sends_tie(h, u);
     size_t element = state_grad_bytes(h), apart = zero->apart ? share(h, range, SHARD) : 0;
+    if (range->frozen) return;
     size_t grads = zero->full_grads ? range->count : share(h, range, zero->grads);
     /* Accumulated gradients are summed in place, or read by peers; those of a tied matrix are sent, too. */
     taker take =
@@ -206,15 +213,16 @@ static void take_state(rank_state *h, arena *a, held_unit *u) {
     const zero_row *zero = spec_zero(h->config.spec);
     for (int n = 0; n < u->layout.range_count; n++) {
         const flat_range *range = &u->layout.ranges[n];
-        taker take_params = shared_if(is_gathered(h, range) && zero->gather != GATHER_NEVER);
+        bool gathered = is_gathered(h, range) && state_gathers(h, range);
         take_gradients(h, a, u, n);
         if (u->borrowed[n]) {
             u->params[n] = state_unit(h, spec_gather_unit(h->config.spec, u->unit))->params[n];
             continue;
         }
-        size_t moments = share(h, range, zero->optimizer);
+        size_t moments = range->frozen ? 0 : share(h, range, zero->optimizer);
         size_t params = share(h, range, zero->params), master = state_has_master(h) ? moments : 0;
-        u->params[n] = take_params(a, MEM_PARAMS, parts_bytes(u, params, state_param_bytes(h)));
+        u->params[n] =
+            shared_if(gathered)(a, MEM_PARAMS, parts_bytes(u, params, state_param_bytes(h)));
         u->master[n] = arena_take(a, MEM_MASTER, parts_bytes(u, master, sizeof(float)));
         u->moment1[n] = arena_take(a, MEM_OPTIMIZER, parts_bytes(u, moments, sizeof(float)));
         u->moment2[n] = arena_take(a, MEM_OPTIMIZER, parts_bytes(u, moments, sizeof(float)));
@@ -229,10 +237,11 @@ static void take_buffers(rank_state *h, arena *a, unit_class c) {
         int unit = h->units[n].unit;
         if (spec_class(h->config.spec, unit) != c) continue;
         for (int r = 0; r < h->units[n].layout.range_count; r++) {
-            gathered_by_peers |= is_gathered(h, &h->units[n].layout.ranges[r]);
-            summed_by_peers |= is_summed(h, &h->units[n].layout.ranges[r]);
+            const flat_range *range = &h->units[n].layout.ranges[r];
+            gathered_by_peers |= is_gathered(h, range);
+            summed_by_peers |= is_summed(h, range) && !range->frozen;
         }
-        size_t gathered = gather_count(h, unit), reduced = flat_unit_count(&h->units[n].layout);
+        size_t gathered = gather_count(h, unit), reduced = flat_unit_trained(&h->units[n].layout);
         if (gathered > gather) gather = gathered;
         if (reduced > reduce) reduce = reduced;
     }
@@ -425,7 +434,7 @@ static trine_status init_range(const rank_state *h, const maker *m, const held_u
     for (size_t done = 0; done < held.count; done += STATE_STAGING) {
         size_t n = held.count - done < STATE_STAGING ? held.count - done : STATE_STAGING;
         draw(m, &v, held.begin + done, n, m->staging);
-        if (state_has_master(h))
+        if (state_has_master(h) && !v.range->frozen)
             TRY(write_master(m, owned, state_master(h, u, r, owned), held.begin + done, n));
         if (type != TRINE_F32) round_values(m->staging, n, type);
         TRY(device_write(m->dev, params + done * trine_dtype_bytes(type), m->staging,
@@ -477,6 +486,8 @@ void state_grad_bases(const rank_state *h, const held_unit *u, int reduce,
     unit_class c = spec_class(h->config.spec, u->unit);
     size_t offset = 0;
     for (int r = 0; r < u->layout.range_count; r++) {
+        base[r] = NULL;
+        if (u->layout.ranges[r].frozen) continue;
         base[r] = reduce < 0 ? u->grads[r] : (char *)h->reduces[c][reduce] + offset;
         offset += parts_bytes(u, u->layout.ranges[r].count, state_grad_bytes(h));
     }
@@ -521,6 +532,7 @@ void *state_shard(const rank_state *h, const held_unit *u, int range) {
 }
 
 void *state_grad(const rank_state *h, const held_unit *u, int range, flat_part part) {
+    ASSERT(state_trains(u, range));
     const zero_row *zero = spec_zero(h->config.spec);
     bool apart = zero->apart && zero->grads == SHARD;
     placement held = apart || !zero->full_grads ? SHARD : REPLICATE;
@@ -539,9 +551,11 @@ static float *owned_at(const rank_state *h, const held_unit *u, float *const mem
 
 float *state_master(const rank_state *h, const held_unit *u, int range, flat_part part) {
     if (!state_has_master(h)) return state_param(h, u, range, part);
+    ASSERT(state_trains(u, range));
     return owned_at(h, u, u->master, range, part);
 }
 
 float *state_moment(const rank_state *h, const held_unit *u, int range, int which, flat_part part) {
+    ASSERT(state_trains(u, range));
     return owned_at(h, u, which == 1 ? u->moment1 : u->moment2, range, part);
 }

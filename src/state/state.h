@@ -64,7 +64,7 @@ typedef struct {
     void *grads[FLAT_RANGES];   /* the same; (count) where they accumulate with ZeRO-0/1 */
     void *sums[FLAT_RANGES];    /* (count / d), the sum of the lanes so far, where it lies apart; else NULL */
     float *master[FLAT_RANGES]; /* NULL with fp32, and if borrowed */
-    float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL if borrowed */
+    float *moment1[FLAT_RANGES], *moment2[FLAT_RANGES]; /* NULL if borrowed; a frozen range has params only */
     size_t gather_offset[FLAT_RANGES]; /* elements, in the gather buffer of its gather unit */
     char *acts;                        /* [slots] the model's records (state_acts) */
 } held_unit;
@@ -121,7 +121,8 @@ held_unit *state_unit(const rank_state *h, int unit);
 void *state_acts(const rank_state *h, const held_unit *u, int slot);
 void *state_keep(const rank_state *h, int keep);
 /* The addresses of a unit's first range of each kind: in gather buffer `gather` of its class, or at rest if -1; in
- * reduce buffer `reduce`, or at rest if -1. state_range_at: the address of range r, all of which is there. */
+ * reduce buffer `reduce`, or at rest if -1; NULL: the range is frozen. state_range_at: the address of range r, all
+ * of which is there. */
 void state_param_bases(const rank_state *h, const held_unit *u, int gather,
                        void *base[FLAT_RANGES]);
 void state_grad_bases(const rank_state *h, const held_unit *u, int reduce, void *base[FLAT_RANGES]);
@@ -133,6 +134,12 @@ static inline const flat_range *state_range(const held_unit *u, int r) {
 static inline bool state_borrowed(const held_unit *u, int r) {
     return u->borrowed[flat_kind(&u->layout, r)];
 }
+/* Whether a range is trained; else it has parameters only. */
+static inline bool state_trains(const held_unit *u, int r) {
+    return !state_range(u, r)->frozen;
+}
+/* Whether a GATHER brings the range: a frozen one only where parameters are sharded, since it does not change. */
+bool state_gathers(const rank_state *h, const flat_range *range);
 /* Elements [begin, begin + count) of a range. state_slice: this rank's slice; state_owned: what this rank's
  * optimizer updates. */
 typedef struct {
@@ -153,7 +160,7 @@ size_t state_grad_bytes(const rank_state *h);
 /* Bytes that a collective of `count` elements over dp, tp or pp sends, as counted by trine_tally. */
 uint64_t state_bytes(const rank_state *h, trine_group over, trine_tally_kind kind, size_t count,
                      trine_dtype type);
-/* Whether the master is separate from the parameters. */
+/* Whether the master is separate from the parameters, of ranges that are trained. */
 bool state_has_master(const rank_state *h);
 /* The address of this rank's slice of the gradients, where it has memory of its own: the sum of the lanes so far, and
  * after the last of them the gradients at rest, except in ZeRO-0. */

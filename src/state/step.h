@@ -15,8 +15,10 @@
 #include "device/ops.h"
 #include "state/state.h"
 
-/* Requests per buffer and part, at most: a gather unit with a tied head on the same stage has three ranges. */
-#define STEP_REQUESTS 3
+/* Requests per buffer and part, at most: a gather unit with a tied head on the same stage has its ranges and the
+ * head's
+ * but the matrix. */
+#define STEP_REQUESTS (2 * FLAT_RANGES - 1)
 
 /* Pending communication on one buffer. */
 typedef struct {

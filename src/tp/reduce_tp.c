@@ -17,8 +17,10 @@
 static trine_status insert_reduces(program *p) {
     const program_spec *s = p->spec;
     if (s->forward_only || !s->tp_partial) return TRINE_OK;
-    for (int n = 0; n < spec_stage_units(s, p->stage); n++)
-        TRY(program_append(p, program_instr(REDUCE_TP, spec_stage_unit(s, p->stage, n), -1)));
+    for (int n = 0; n < spec_stage_units(s, p->stage); n++) {
+        int u = spec_stage_unit(s, p->stage, n);
+        if (spec_goes_back(s, u)) TRY(program_append(p, program_instr(REDUCE_TP, u, -1)));
+    }
     return TRINE_OK;
 }
 
@@ -61,6 +63,7 @@ static size_t longest_run(const rank_state *h) {
             flat_part own = state_owned(h, &h->units[n], r);
             const flat_range *range = state_range(&h->units[n], r);
             int next = 0;
+            if (range->frozen) continue;
             while (flat_next_tp_partial(range, own.begin, own.count, &next, &run))
                 if (run.to - run.from > longest) longest = run.to - run.from;
         }
@@ -136,6 +139,7 @@ static trine_status run_reduce_tp(step_run *r, const instr *i) {
     for (int n = 0; n < flat_ranges(&u->layout); n += flat_parts(&u->layout)) {
         flat_part own = state_owned(s, u, n);
         int next = 0;
+        if (!state_trains(u, n)) continue;
         while (flat_next_tp_partial(state_range(u, n), own.begin, own.count, &next, &run))
             TRY(sum_over_tp(r, u, n, &run));
     }
@@ -160,6 +164,7 @@ static uint64_t reduce_tp_bytes(const rank_state *s, const program *p, const ins
     for (int n = 0; n < flat_ranges(&u->layout); n += flat_parts(&u->layout)) {
         flat_part own = state_owned(s, u, n);
         int next = 0;
+        if (!state_trains(u, n)) continue;
         while (flat_next_tp_partial(state_range(u, n), own.begin, own.count, &next, &run))
             sum += run_bytes(s, &run) * (uint64_t)(flat_parts(&u->layout) / summed_parts(u, &run));
     }

@@ -22,6 +22,8 @@
  * number of parts over all ranks (tp_size). What lies inside a region, and each parameter, is P blocks, a part each;
  * x (N, I/tp) stands for (P, N, I/tp). In 16 bits an addend is rounded once, and sums are fp32 up to the tree's root.
  *
+ * A parameter without dw is frozen: the product for its gradient is not made, nor x gathered for it.
+ *
  * Invariant: a SPLIT_NONE tensor has bit-identical gradients on every tp rank, or is marked `tp_partial`
  * (core/flat.h): its gradient is computed from this rank's rows and is an addend. Activations have
  * the same bits with and without sequence parallelism. Cost per half-block and direction: one
@@ -50,8 +52,9 @@ typedef struct {
 /* A parameter and its gradient, bound to memory by the caller of the layer. */
 typedef struct {
     const void *w; /* the device's compute type */
-    void *dw;      /* the device's gradient type */
+    void *dw;      /* the device's gradient type; NULL: none */
     grad_mode mode; /* whether the next backward pass sets dw or adds to it: `(+)=` below */
+    bool frozen;    /* it is not trained: dw is NULL, and no product for it is made */
     size_t w_part, dw_part; /* elements from a part's w (dw) to the next part's */
 } param;
 
@@ -60,9 +63,11 @@ const void *tp_w(const tp_region *r, const param *q, int p);
 void *tp_dw(const tp_region *r, const param *q, int p);
 
 /* The shard of this rank: column-parallel weight (O/tp, I), bias (O/tp); row-parallel weight (O, I/tp),
- * bias (O), which is the same on every tp rank. bias.w and bias.dw NULL: no bias. */
+ * bias (O), which is the same on every tp rank. bias.w and bias.dw NULL: no bias. weight.mode is that of both. */
+typedef struct tp_lora tp_lora; /* low-rank adapters: tp/adapter.h */
 typedef struct {
     param weight, bias;
+    const tp_lora *lora; /* NULL: none */
 } tp_linear;
 
 /* Rows [first, first + count) of N that a rank has outside the pair; without sequence parallelism

@@ -36,6 +36,7 @@ trine_status tp_embedding_backward(const tp_region *r, const param *table, const
                                    const int32_t *tokens, size_t N, size_t C, size_t V) {
     device *d = r->dev;
     const void *full;
+    if (!table->dw) return TRINE_OK;
     TRY(tp_gather(r, &full, dx, N, C));
     for (int p = 0; p < tp_parts(r); p++) {
         tp_vocab own = own_vocab(r, V, p);
@@ -75,7 +76,7 @@ trine_status tp_logits_backward(const tp_region *r, void *x, size_t at, const pa
     device *d = r->dev;
     size_t rows = own_vocab(r, V, 0).rows;
     void *full = tp_full_row(r, x, at, C);
-    for (int p = 0; p < tp_parts(r); p++)
+    for (int p = 0; p < tp_parts(r) && table->dw; p++)
         TRY(d->ops->linear_backward_weight(d, tp_dw(r, table, p), NULL,
                                            block(r, dlogits, p, N, rows), full, N, rows, C,
                                            table->mode));

@@ -115,6 +115,8 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
     trine_model saved;
     TRY(ckpt_model(source, &saved));
     TRY(settings_same_model(&saved, &t->config.model, weights_only, ckpt_path(source)));
+    if (!weights_only)
+        TRY(settings_trained_there(ckpt_saved_config(source), &t->config.model, ckpt_path(source)));
     int length = t->config.model.seq_length, positions = gpt_positions(&saved);
     CHECK(ckpt_saved_state(source) || length <= positions, TRINE_EINVAL,
           "%s: --seq-length %d is more than the %d positions that its config.json allows "

@@ -232,8 +232,11 @@ static const void *start_of(const rank_state *h, const held_unit *u, int r) {
     return state_param(h, u, r, state_slice(h, u, r));
 }
 
+/* NULL: a frozen range has none of the kind. */
 static const void *memory_of(const rank_state *h, print_kind kind, const held_unit *u, int r) {
     const flat_part slice = state_slice(h, u, r);
+    if (!state_trains(u, r))
+        return kind == PRINT_START || kind == PRINT_PARAMETER ? start_of(h, u, r) : NULL;
     switch (kind) {
     case PRINT_START: return start_of(h, u, r);
     case PRINT_GRADIENT: return state_grad(h, u, r, slice);
@@ -244,18 +247,21 @@ static const void *memory_of(const rank_state *h, print_kind kind, const held_un
     }
 }
 
+static trine_dtype type_of(const fingerprint *f, print_kind kind, const held_unit *u, int r) {
+    if (kind == PRINT_GRADIENT) return f->t->dev->grads;
+    return kind == PRINT_START || !state_trains(u, r) ? f->t->dev->compute : TRINE_F32;
+}
+
 /* A tied matrix is its owner's. */
 static trine_status look_at_state(fingerprint *f, print_kind kind) {
     const rank_state *h = &f->t->held;
-    const trine_dtype type = kind == PRINT_GRADIENT ? f->t->dev->grads
-                             : kind == PRINT_START  ? f->t->dev->compute
-                                                    : TRINE_F32;
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < flat_ranges(&u->layout); r++) {
             bool tied =
                 flat_kind(&u->layout, r) == 0 && spec_owner(&f->t->spec, u->unit) != u->unit;
-            if (!tied) TRY(add_range(f, kind, u, r, memory_of(h, kind, u, r), type));
+            const void *at = memory_of(h, kind, u, r);
+            if (!tied && at) TRY(add_range(f, kind, u, r, at, type_of(f, kind, u, r)));
         }
     }
     return TRINE_OK;
@@ -339,7 +345,7 @@ static trine_status compare_copies(trine_comm *over, const uint64_t *own, size_t
 static bool has_group(const fingerprint *f, copies_over over) {
     return over != COPIES_TIE ||
            (f->t->config.parallel.layout.pp > 1 &&
-            spec_tied_unit(&f->t->spec, trine_mesh_coord(f->t->mesh).pp) >= 0);
+            spec_twin_unit(&f->t->spec, trine_mesh_coord(f->t->mesh).pp) >= 0);
 }
 
 trine_status fingerprint_replicas(fingerprint *f, char name[FINGERPRINT_NAME], int ranks[2]) {

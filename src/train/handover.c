@@ -100,8 +100,9 @@ static uint64_t hash_grads(handover *h, const instr *i, double *squares) {
     uint64_t hash = 0;
     state_grad_bases(s, u, i->reduce, base);
     for (int r = 0; r < flat_ranges(&u->layout); r++)
-        hash = mix_bits(hash) + hash_of(h, state_range_at(u, base, r, state_grad_bytes(s)),
-                                        state_range(u, r)->count, type, squares);
+        if (state_trains(u, r))
+            hash = mix_bits(hash) + hash_of(h, state_range_at(u, base, r, state_grad_bytes(s)),
+                                            state_range(u, r)->count, type, squares);
     return hash;
 }
 
@@ -120,7 +121,7 @@ static void flip_grads(handover *h, const instr *i, handover_what what) {
     void *base[FLAT_RANGES];
     if (h->change != what || i->unit != h->change_unit) return;
     state_grad_bases(s, state_unit(s, i->unit), i->reduce, base);
-    flip(h, base[0], state_grad_bytes(s));
+    if (base[0]) flip(h, base[0], state_grad_bytes(s));
 }
 
 /* ---- Gradients ---- */

@@ -33,7 +33,9 @@ static trine_status model_of(const char *path, trine_model *model, bool *found) 
     *found = false;
     if (path) TRY(ckpt_peek(&m, found, path));
     if (!*found) return TRINE_OK;
+    m.trained = model->trained;
     m.hidden_dropout = model->hidden_dropout, m.attention_dropout = model->attention_dropout;
+    m.lora.dropout = model->lora.dropout;
     if (hf_is(path) && gpt_has_rope(&m) && m.seq_length > TRINE_FOLDER_LENGTH)
         m.seq_length = TRINE_FOLDER_LENGTH;
     *model = m;

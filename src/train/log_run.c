@@ -51,8 +51,8 @@ static bool is_given(const options *o, const option *row) {
     if (row->kind == OPTION_KIND_HEADING || !row->help || row->base != CONFIG_CONFIG) return false;
     const void *at = options_member(o, row);
     bool pointer = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
-                   row->kind == OPTION_KIND_BLEND;
-    return at && (!pointer || *(const char *const *)at);
+                   row->kind == OPTION_KIND_BLEND || row->kind == OPTION_KIND_GLOBS;
+    return at && row->sign != '+' && (!pointer || *(const char *const *)at);
 }
 
 /* The rows whose value is not the default, as a command line. */

@@ -19,7 +19,7 @@ typedef struct {
 static int list_places(const flat_unit *layout, bool head, place *out) {
     int count = 0;
     for (int r = 0; r < layout->range_count; r++)
-        for (int n = 0; n < layout->ranges[r].tensor_count; n++)
+        for (int n = 0; n < layout->ranges[r].tensor_count && !layout->ranges[r].frozen; n++)
             out[count++] = (place){&layout->ranges[r].tensors[n], r};
     for (int a = 0, b = count - 1; !head && a < b; a++, b--) {
         place kept = out[a];

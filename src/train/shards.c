@@ -15,7 +15,9 @@ static bool saves(const rank_state *h, const held_unit *u, int r) {
            state_first_replica(h, state_range(u, r));
 }
 
-static bool has_kind(const rank_state *h, ckpt_kind kind) {
+/* A frozen range has weights only. */
+static bool has_kind(const rank_state *h, const flat_range *range, ckpt_kind kind) {
+    if (range->frozen) return kind == CKPT_WEIGHT;
     return kind != CKPT_MASTER || state_has_master(h);
 }
 
@@ -30,7 +32,7 @@ static void add_tensors(const rank_state *h, const flat_range *range, shard_set 
     for (int n = 0; n < range->tensor_count; n++)
         for (int k = 0; k < CKPT_KINDS; k++) {
             ckpt_kind kind = (ckpt_kind)k;
-            if (!has_kind(h, kind)) continue;
+            if (!has_kind(h, range, kind)) continue;
             p->kinds[p->tensor_count] = kind;
             p->tensors[p->tensor_count++] =
                 slice_entry(&range->tensors[n], kind, kind_type(h, kind));
@@ -72,7 +74,7 @@ static flat_part held_part(const rank_state *h, const held_unit *u, int r, ckpt_
 
 static void add_shard(const rank_state *h, const held_unit *u, int r, ckpt_kind kind,
                       flat_part part, shard_set *p) {
-    if (!has_kind(h, kind)) return;
+    if (!has_kind(h, state_range(u, r), kind)) return;
     p->shards[p->shard_count++] = (ckpt_shard){.kind = kind,
                                                .range = state_range(u, r),
                                                .part = flat_part_of(&u->layout, r),

@@ -9,6 +9,7 @@
 #include "comm/api/one_thread.h"
 #include "ckpt/slice.h"
 #include "comm/api/alike.h"
+#include "model/frozen.h"
 #include "trine_loop.h"
 
 /* ---- The list ---- */
@@ -110,6 +111,8 @@ static trine_status check(const trine_trainer *t, const request *q) {
     CHECK(n < t->tensor_count, TRINE_EINVAL,
           "%s: the model has no tensor \"%s\"; trine_trainer_tensor_name has the names, as \"%s\"",
           q->call, q->name, t->tensors[0].file.name);
+    CHECK(q->what == TRINE_PARAMETER || model_trains(&t->config.model, q->name), TRINE_EINVAL,
+          "%s: %s is frozen: it has no %s", q->call, q->name, kind_text(q->what));
     CHECK(q->count == t->tensors[n].count, TRINE_EINVAL, "%s: %s has %zu elements, not %zu",
           q->call, q->name, t->tensors[n].count, q->count);
     return check_gradient(t, q);
@@ -145,8 +148,11 @@ static ckpt_shard read_shard(const job *j, const held_unit *u, int r) {
     case TRINE_GRADIENT: return shard_at(u, r, slice, state_grad(h, u, r, slice), j->t->dev->grads);
     case TRINE_MOMENT_1: return shard_at(u, r, slice, state_moment(h, u, r, 1, slice), TRINE_F32);
     case TRINE_MOMENT_2: return shard_at(u, r, slice, state_moment(h, u, r, 2, slice), TRINE_F32);
-    default: return shard_at(u, r, slice, state_master(h, u, r, slice), TRINE_F32);
+    default: break;
     }
+    if (!state_trains(u, r))
+        return shard_at(u, r, slice, state_param(h, u, r, slice), j->t->dev->compute);
+    return shard_at(u, r, slice, state_master(h, u, r, slice), TRINE_F32);
 }
 
 /* The shards that are written; returns their number. */
@@ -161,7 +167,7 @@ static int written_shards(const job *j, const held_unit *u, int r, ckpt_shard sh
     }
     flat_part held = zero->params == SHARD ? slice : all, owned = state_owned(h, u, r);
     shards[0] = shard_at(u, r, held, state_param(h, u, r, held), j->t->dev->compute);
-    if (!state_has_master(h)) return 1;
+    if (!state_has_master(h) || !state_trains(u, r)) return 1;
     shards[1] = shard_at(u, r, owned, state_master(h, u, r, owned), TRINE_F32);
     return 2;
 }
@@ -171,6 +177,7 @@ static trine_status move_range(const job *j, const held_unit *u, int r) {
     const rank_state *h = &j->t->held;
     ckpt_shard shards[2] = {0};
     bool writes = j->q->written;
+    if (j->q->what != TRINE_PARAMETER && !state_trains(u, r)) return TRINE_OK;
     if (writes ? state_borrowed(u, r)
                : is_tied_copy(h, u, r) || !state_first_replica(h, state_range(u, r)))
         return TRINE_OK;

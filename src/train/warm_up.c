@@ -1,6 +1,7 @@
 #include "train/warm_up.h"
 
 #include "base/status.h"
+#include "model/lora.h"
 
 /* The gradients of a value that several layers read. */
 static trine_status warm_sum(warm_state *w, const unit_list *l, int value) {
@@ -16,12 +17,14 @@ typedef struct {
     const layer_kind *kind;
     size_t width_in, width;
     bool drops;
+    int params; /* more with adapters */
 } warmed;
 
 static bool is_new(const warmed *done, int count, const warmed *own) {
     for (int n = 0; n < count; n++)
         if (done[n].kind == own->kind && done[n].width_in == own->width_in &&
-            done[n].width == own->width && done[n].drops == own->drops)
+            done[n].width == own->width && done[n].drops == own->drops &&
+            done[n].params == own->params)
             return false;
     return true;
 }
@@ -34,9 +37,11 @@ static trine_status warm_layers(warm_state *w) {
         TRY(list_resolve(&l, w->s, kind));
         for (int n = 0; n < l.count; n++) {
             const list_layer *at = &l.layers[n];
-            warmed own = {at->kind, list_width_in(&l, at), list_width(&l, at), at->row->dropout};
-            if (own.kind->warm && is_new(done, count, &own))
-                TRY(own.kind->warm(w, at->row, own.width_in, own.width));
+            warmed own = {at->kind, list_width_in(&l, at), list_width(&l, at), at->row->dropout,
+                          layer_params(w->s, at->row)};
+            bool new = is_new(done, count, &own);
+            if (own.kind->warm && new) TRY(own.kind->warm(w, at->row, own.width_in, own.width));
+            if (new) TRY(lora_warm(w, at->row, own.width_in, own.width));
             done[count++] = own;
             for (int i = 0; i < TRINE_LAYER_INPUTS; i++)
                 if (at->sums[i].dst.place != GRAD_NOWHERE) TRY(warm_sum(w, &l, at->sums[i].value));

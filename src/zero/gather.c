@@ -113,7 +113,8 @@ static trine_status gather_before_use(const program *p, program *out) {
 static trine_status gather_after_update(program *p) {
     for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++) {
         int u = spec_stage_unit(p->spec, p->stage, n);
-        if (spec_gather_unit(p->spec, u) == u) TRY(program_append(p, program_instr(GATHER, u, -1)));
+        if (spec_gather_unit(p->spec, u) == u && spec_gather_changes(p->spec, u))
+            TRY(program_append(p, program_instr(GATHER, u, -1)));
     }
     return TRINE_OK;
 }
@@ -133,8 +134,8 @@ static trine_status check_after_update(stage_state *s, const instr *i) {
     REQUIRE(!s->units[i->unit].gathers, "unit %d is gathered twice", i->unit);
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
-        REQUIRE(spec_gather_unit(spec, u) != i->unit || s->units[u].updates,
-                "UPDATE of unit %d has not run", u);
+        bool changes = spec_gather_unit(spec, u) == i->unit && spec_goes_back(spec, u);
+        REQUIRE(!changes || s->units[u].updates, "UPDATE of unit %d has not run", u);
     }
     s->units[i->unit].gathers++;
     return TRINE_OK;
@@ -172,7 +173,7 @@ static trine_status prove_gather(prove_stage *s, const instr *i) {
     }
     for (int n = 0; n < spec_stage_units(spec, s->p->stage); n++) {
         int u = spec_stage_unit(spec, s->p->stage, n);
-        if (spec_gather_unit(spec, u) != i->unit) continue;
+        if (spec_gather_unit(spec, u) != i->unit || !spec_goes_back(spec, u)) continue;
         PROVE(s->units[u].updated, "gathers parameters of unit %d that are not updated", u);
         s->units[u].stale = false;
     }
@@ -192,7 +193,7 @@ static trine_status gather_ranges(step_run *r, const instr *i, held_unit *u) {
         trine_comm *dp = step_axes(r, state_range(u, n)->sharded);
         void *to = state_range_at(u, base, n, trine_dtype_bytes(type));
         void *own = state_param(s, u, n, state_slice(s, u, n));
-        if (state_borrowed(u, n)) continue;
+        if (state_borrowed(u, n) || !state_gathers(s, state_range(u, n))) continue;
         if (i->gather < 0) {
             TRY(trine_all_gather(dp, to, own, count, type));
             continue;
@@ -220,7 +221,7 @@ static uint64_t gather_bytes(const rank_state *s, const program *p, const instr 
         if (spec_gather_unit(p->spec, u->unit) != i->unit) continue;
         for (int r = 0; r < flat_ranges(&u->layout); r++) {
             const flat_range *range = state_range(u, r);
-            if (!state_borrowed(u, r))
+            if (!state_borrowed(u, r) && state_gathers(s, range))
                 sum += state_bytes(s, axes_group(range->sharded), TRINE_TALLY_ALL_GATHER,
                                    range->count, s->config.dev->compute);
         }

@@ -9,13 +9,16 @@ _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 
 static trine_status insert_updates(program *p) {
     if (p->spec->forward_only) return TRINE_OK;
-    for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++)
-        TRY(program_append(p, program_instr(UPDATE, spec_stage_unit(p->spec, p->stage, n), -1)));
+    for (int n = 0; n < spec_stage_units(p->spec, p->stage); n++) {
+        int u = spec_stage_unit(p->spec, p->stage, n);
+        if (spec_goes_back(p->spec, u)) TRY(program_append(p, program_instr(UPDATE, u, -1)));
+    }
     return TRINE_OK;
 }
 
 static trine_status check_update(stage_state *s, const instr *i) {
     REQUIRE(s->norms, "NORM has not run");
+    REQUIRE(spec_goes_back(s->p->spec, i->unit), "unit %d has no gradients to update by", i->unit);
     REQUIRE(!s->units[i->unit].updates, "unit %d is updated twice", i->unit);
     s->units[i->unit].updates++;
     return TRINE_OK;
@@ -55,7 +58,7 @@ static trine_status update_range(step_run *r, const held_unit *u, int n) {
 static trine_status run_update(step_run *r, const instr *i) {
     const held_unit *u = state_unit(r->state, i->unit);
     for (int n = 0; !r->io->skipped && n < flat_ranges(&u->layout); n++)
-        if (!state_borrowed(u, n)) TRY(update_range(r, u, n));
+        if (!state_borrowed(u, n) && state_trains(u, n)) TRY(update_range(r, u, n));
     return TRINE_OK;
 }
 

@@ -723,6 +723,33 @@ typedef struct {
     option_list stop;
 } one_list;
 
+typedef struct {
+    const char *list;
+    char room[24];
+} globs;
+
+/* Two rows make one list, in the order of the command line; what begins with a sign is a list. */
+static void patterns_of_two_rows_are_one_list(void **state) {
+    (void)state;
+    static const option two[] = {
+        {OPTION_GLOBS("leave", globs, list, '-', globs, room, "GLOB", "a")},
+        {OPTION_GLOBS("take", globs, list, '+', globs, room, "GLOB", "b")}};
+    globs g;
+    char text[OPTION_TEXT];
+    const options o = {.program = "p", .rows = two, .count = 2, .at = {&g}};
+    options_defaults(&o);
+    assert_true(options_is_absent(&o, &two[0]));
+    OK(options_parse(&o, 6, (char *[]){"p", "--take", "a*", "--leave", "b", "--take=+c,-d", NULL}));
+    assert_string_equal(g.list, "+a*,-b,+c,-d");
+    assert_string_equal(options_text(&o, &two[0], text), g.list);
+    assert_string_equal(options_value(&o, &two[1], text), "");
+    assert_false(options_is_absent(&o, &two[0]));
+    REFUSED(options_parse(&o, 3, (char *[]){"p", "--leave", "12345678901", NULL}), TRINE_EINVAL,
+            "--leave: invalid value \"12345678901\"; expected a pattern; all together have at most "
+            "23 characters");
+    assert_string_equal(g.list, "+a*,-b,+c,-d");
+}
+
 /* A list has every value, in order, up to its limit; an empty value is none. */
 static void a_list_has_every_value(void **state) {
     (void)state;
@@ -775,6 +802,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(words_files_and_types),
     cmocka_unit_test(a_choice_may_stand_bare),
     cmocka_unit_test(a_value_is_checked_wherever_it_comes_from),
+    cmocka_unit_test(patterns_of_two_rows_are_one_list),
     cmocka_unit_test(a_list_has_every_value),
 };
 

@@ -77,9 +77,12 @@ static void test_unit_count(void **state) {
     flat_unit unit = {.ranges = {five(), five()}, .range_count = 2};
     flat_finish(&unit.ranges[0], 2);
     flat_finish(&unit.ranges[1], 3);
-    assert_int_equal(flat_unit_count(&unit), 640 + 768);
+    assert_int_equal(flat_unit_trained(&unit), 640 + 768);
+    unit.ranges[0].frozen = true;
+    assert_int_equal(flat_unit_trained(&unit), 768);
+    unit.ranges[0].frozen = false;
     unit.range_count = 1;
-    assert_int_equal(flat_unit_count(&unit), 640);
+    assert_int_equal(flat_unit_trained(&unit), 640);
 }
 
 /* Tensor 2 is [128, 193). */

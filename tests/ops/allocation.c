@@ -129,6 +129,8 @@ static void kernels(device *d, buffers *b) {
     OK(o->add(d, b->x, b->y, ROWS * C));
     OK(ops_sum_squares(d, &sum, b->x, ROWS * C));
     OK(o->sum_squares_exact(d, digits, b->x, &all, 1));
+    OK(o->columns_add(d, b->y, b->x, 0.5f, 3, C, 0, C));
+    OK(o->columns_take(d, b->y, b->x, 0.5f, 3, C, 0, C));
     OK(o->sum_parts(d, b->y, true, b->x, true, 3, C, C));
     OK(ops_adamw(d, b->x, b->m, b->v, NULL, b->y, ROWS * C, &args));
 }

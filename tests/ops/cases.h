@@ -535,6 +535,29 @@ RUN(sum_parts) {
     OK(d->ops->sum_parts(d, out, which & Y_WIDE, x, which & X_WIDE, parts, stride, n));
 }
 
+/* T, N, at, n. */
+SIZES(columns_add) {
+    DIMS(T, N, at, n);
+    (void)at;
+    *in = T * n, *out = T * N, *terms = 2;
+}
+
+RUN(columns_add) {
+    DIMS(T, N, at, n);
+    OK(d->ops->columns_add(d, out, in, 0.75f, T, N, at, n));
+}
+
+SIZES(columns_take) {
+    DIMS(T, N, at, n);
+    (void)at;
+    *in = T * N, *out = T * n, *terms = 1;
+}
+
+RUN(columns_take) {
+    DIMS(T, N, at, n);
+    OK(d->ops->columns_take(d, out, in, 0.75f, T, N, at, n));
+}
+
 /* out = w, m, v, and the copy, which a device that computes in fp32 does not change */
 SIZES(adamw) {
     *in = s->n[0], *out = 4 * s->n[0], *terms = 1;
@@ -660,6 +683,10 @@ static const op_case op_cases[] = {
          D(2, 1000, 1000, 0), D(2, 1003, 17, X_WIDE), D(3, 64, 33, Y_WIDE), D(3, 516, 515, 0),
          D(4, 1024, 1024, X_WIDE + Y_WIDE + IN_PLACE), D(4, 20, 17, IN_PLACE), D(6, 2003, 2003, X_WIDE),
          D(7, 5, 5, Y_WIDE), D(64, 8, 8, 0), D(255, 4, 3, X_WIDE), D(2, 8, 0, 0)),
+    CASE(columns_add, 1.0, false, D(1, 1, 0, 1), D(3, 12, 4, 8), D(5, 17, 3, 11), D(9, 768, 256, 256),
+         D(0, 8, 0, 8), D(2, 8, 8, 0)),
+    CASE(columns_take, 1.0, false, D(1, 1, 0, 1), D(3, 12, 4, 8), D(5, 17, 3, 11), D(9, 768, 256, 256),
+         D(0, 8, 0, 8), D(2, 8, 8, 0)),
     CASE(adamw, 1.0, false, D(1, 1), D(17, 2), D(1000, 1), D(1003, 1000), D(0, 1), D(9002, 3)),
 };
 

@@ -182,6 +182,8 @@ static void bytes_by_hand(void **state) {
     expect("add", D(11), TIMED_add, 4 * 33);
     expect("sum_squares", D(11), TIMED_sum_squares, 4 * 11);
     expect("sum_squares_exact", D(11), TIMED_sum_squares_exact, 4 * 11);
+    expect("columns_add", D(3, 12, 4, 8), TIMED_columns_add, 4 * 3 * 24);
+    expect("columns_take", D(3, 12, 4, 8), TIMED_columns_take, 4 * 2 * 24);
     expect("sum_parts", D(3, 20, 11, X_WIDE), TIMED_sum_parts, 4 * (33 + 11));
     expect("adamw", D(11, 1), TIMED_adamw, 4 * (4 + 3) * 11);
 }

@@ -424,6 +424,20 @@ static trine_status staged_sum_parts(device *d, void *y, bool y_wide, const void
     STAGED_CALL(sum_parts, y, y_wide, x, x_wide, parts, stride, n);
 }
 
+static trine_status staged_columns_add(device *d, void *y, const void *x, float scale, size_t T,
+                                       size_t N, size_t at, size_t n) {
+    STAGED_INNER;
+    REAL_OUT(y, T * N), REAL_IN(x, T * n);
+    STAGED_CALL(columns_add, y, x, scale, T, N, at, n);
+}
+
+static trine_status staged_columns_take(device *d, void *y, const void *x, float scale, size_t T,
+                                        size_t N, size_t at, size_t n) {
+    STAGED_INNER;
+    REAL_OUT(y, T * n), REAL_IN(x, T * N);
+    STAGED_CALL(columns_take, y, x, scale, T, N, at, n);
+}
+
 static trine_status staged_adamw(device *d, float *w, float *m, float *v, void *copy, const void *g,
                                  const ops_part *parts, int count, const adamw_args *args) {
     STAGED_INNER;
@@ -451,6 +465,8 @@ static const ops staged_ops = {
     .bias_residual = staged_bias_residual,
     .dropout_residual = staged_dropout_residual,
     .dropout = staged_dropout,
+    .columns_add = staged_columns_add,
+    .columns_take = staged_columns_take,
     .bias_backward = staged_bias_backward,
     .norm_forward = staged_norm_forward,
     .norm_backward = staged_norm_backward,

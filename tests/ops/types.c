@@ -134,6 +134,8 @@ static void check_bits_of_ref(device *d) {
                                         "position_rows_dtable",
                                         "add",
                                         "sum_parts",
+                                        "columns_add",
+                                        "columns_take",
                                         "sum_squares_exact"};
     device *ref = ref_of(d);
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {

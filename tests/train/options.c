@@ -52,6 +52,8 @@ static const row rows[] = {
     {"untied", "", SEEN, NULL, NULL},
     {"hidden-dropout", "0.1", SEEN, NULL, NULL},
     {"attention-dropout", "0.1", SEEN, NULL, NULL},
+    {"freeze", "*.ln_1.*", SEEN, NULL, NULL},
+    {"train", "*.ln_1.*", SEEN, NULL, "--freeze *.ln_*"},
     {"dp", "2", SEEN, NULL, NULL},
     {"tp", "2", SEEN, NULL, NULL},
     {"pp", "2", SEEN, NULL, NULL},

@@ -1,4 +1,4 @@
-/* Writes a Hugging Face folder. */
+/* Writes a Hugging Face folder, of a model or of its adapters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +8,8 @@
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
+#include "ckpt/hf/merge.h"
+#include "ckpt/hf/peft.h"
 #include "ckpt/making.h"
 #include "ckpt/source.h"
 #include "model/family.h"
@@ -20,13 +22,18 @@ typedef struct {
     st_entry entry;
     const st_file *file; /* the source's */
     uint64_t begin;
+    tensor tensor;
 } exported;
 
 typedef struct {
     making making;     /* owned */
     exported *tensors; /* [count] in the file's order; owned */
     size_t count;
+    const ckpt_source *source;
     trine_model model;
+    trine_lora merged; /* adapters that are added to the weights; rank 0: none */
+    bool adapters;     /* these are written, not the model */
+    const char *base;  /* of the adapters; NULL: not known */
     const hf_tokens *tokens;
     unsigned mode;           /* permission bits that all files of the source with tensors have */
     tokenizer_files carried; /* the tokenizer's files; owned */
@@ -39,6 +46,7 @@ static trine_status choose(const ckpt_source *source, const tensor *t, exported 
     const st_entry *from = NULL;
     TRY(source_values(source, t, &file, &from));
     e->entry = slice_entry(t, CKPT_WEIGHT, from->type);
+    e->tensor = *t;
     e->file = file;
     e->begin = from->begin;
     return TRINE_OK;
@@ -49,12 +57,20 @@ static trine_status choose_all(job *j, const ckpt_source *source) {
     CHECK(family_of(&j->model)->hugging_face, TRINE_EINVAL,
           "%s: transformers has no model of the family \"%s\"", source->path,
           family_of(&j->model)->name);
-    j->count = gpt_tensor_count(&j->model);
-    j->tensors = calloc(j->count, sizeof *j->tensors);
-    CHECK(j->tensors, TRINE_ENOMEM, "no memory for %zu tensors' names", j->count);
-    for (size_t i = 0; i < j->count; i++) {
+    CHECK(!j->adapters || j->model.lora.rank, TRINE_EINVAL, "%s has no adapters", source->path);
+    if (!j->adapters) {
+        j->merged = j->model.lora;
+        j->model.lora = (trine_lora){.rank = 0};
+    }
+    size_t all = gpt_tensor_count(&j->model);
+    j->tensors = calloc(all, sizeof *j->tensors);
+    CHECK(j->tensors, TRINE_ENOMEM, "no memory for %zu tensors' names", all);
+    for (size_t i = 0; i < all; i++) {
         tensor t = gpt_tensor(&j->model, i);
-        TRY(choose(source, &t, &j->tensors[i]));
+        if (j->adapters != t.adapter) continue;
+        exported *e = &j->tensors[j->count++];
+        TRY(choose(source, &t, e));
+        if (j->adapters) peft_name(e->entry.name, &t);
     }
     return TRINE_OK;
 }
@@ -99,6 +115,35 @@ static trine_status copy_tensor(const exported *x, const st_entry *to, int fd, c
     return TRINE_OK;
 }
 
+/* The same with its adapter, whole rows of at least CHUNK_BYTES at a time. */
+static trine_status merge_tensor(const exported *x, const st_entry *to, const merge_adapter *m,
+                                 int fd, const char *path, uint64_t all) {
+    size_t cols = m->transposed ? m->out : m->in, rows = m->transposed ? m->in : m->out;
+    size_t row = cols * trine_dtype_bytes(to->type), most = (CHUNK_BYTES + row - 1) / row;
+    char *buffer = malloc(most * row);
+    CHECK(buffer, TRINE_ENOMEM, "no memory for %zu rows of a matrix", most);
+    trine_status status = TRINE_OK;
+    for (size_t i = 0; status == TRINE_OK && i < rows; i += most) {
+        size_t n = rows - i < most ? rows - i : most;
+        status = st_read(x->file, buffer, n * row, x->begin + i * row);
+        if (status == TRINE_OK) merge_rows(m, buffer, to->type, i, n);
+        if (status == TRINE_OK) status = file_write(fd, path, buffer, n * row, to->begin + i * row);
+        progress_bytes("exporting", to->begin + (i + n) * row, all);
+    }
+    free(buffer);
+    return status;
+}
+
+static trine_status write_tensor(const job *j, const exported *x, const st_entry *to, int fd,
+                                 const char *path, char *buffer, uint64_t all) {
+    merge_adapter m;
+    TRY(merge_open(&m, j->source, &j->merged, &x->tensor));
+    trine_status status =
+        m.a ? merge_tensor(x, to, &m, fd, path, all) : copy_tensor(x, to, fd, path, buffer, all);
+    merge_free(&m);
+    return status;
+}
+
 static trine_status write_data(const job *j, const st_header *h, int fd, const char *path) {
     char *buffer = malloc(CHUNK_BYTES);
     CHECK(buffer, TRINE_ENOMEM, "no memory for a buffer of %zu bytes", CHUNK_BYTES);
@@ -106,7 +151,7 @@ static trine_status write_data(const job *j, const st_header *h, int fd, const c
     for (size_t i = 0; status == TRINE_OK && i < j->count; i++) {
         const st_entry *e = st_find(h, j->tensors[i].entry.name);
         ASSERT(e);
-        status = copy_tensor(&j->tensors[i], e, fd, path, buffer, h->bytes);
+        status = write_tensor(j, &j->tensors[i], e, fd, path, buffer, h->bytes);
     }
     free(buffer);
     return status;
@@ -138,7 +183,7 @@ static trine_status write_synced(const job *j, const char *path) {
 }
 
 static trine_status write_file(const job *j) {
-    char *path = folder_join(j->making.now, CKPT_MODEL_FILE);
+    char *path = folder_join(j->making.now, j->adapters ? PEFT_MODEL_FILE : CKPT_MODEL_FILE);
     CHECK(path, TRINE_ENOMEM, "no memory for a path");
     trine_status status = write_synced(j, path);
     free(path);
@@ -147,9 +192,19 @@ static trine_status write_file(const job *j) {
 
 /* ---- The folder ---- */
 
+static trine_status write_config(const job *j) {
+    char *text;
+    if (!j->adapters)
+        return hf_config_save(&j->model, common_type(j), j->tokens, j->making.now, j->mode);
+    TRY(peft_config_print(&j->model, j->base, &text));
+    trine_status status = put_in(j->making.now, PEFT_CONFIG_FILE, text, j->mode);
+    free(text);
+    return status;
+}
+
 static trine_status write_folder(const job *j) {
     TRY(write_file(j));
-    TRY(hf_config_save(&j->model, common_type(j), j->tokens, j->making.now, j->mode));
+    TRY(write_config(j));
     TRY(tokenizer_files_save(&j->carried, j->making.now));
     TRY(file_sync_folder(j->making.now));
     return making_publish(&j->making);
@@ -170,11 +225,20 @@ static trine_status export_to(job *j, const ckpt_source *source, const char *out
     return status;
 }
 
-trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out) {
-    job j = {.tokens = tokens};
-    trine_status status = export_to(&j, source, out);
-    tokenizer_files_free(&j.carried);
-    free(j.tensors);
-    making_free(&j.making);
+static trine_status export_job(job *j, const char *out) {
+    trine_status status = export_to(j, j->source, out);
+    tokenizer_files_free(&j->carried);
+    free(j->tensors);
+    making_free(&j->making);
     return status;
+}
+
+trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out) {
+    job j = {.source = source, .tokens = tokens};
+    return export_job(&j, out);
+}
+
+trine_status peft_export(const ckpt_source *source, const char *base, const char *out) {
+    job j = {.source = source, .adapters = true, .base = base};
+    return export_job(&j, out);
 }

@@ -12,7 +12,7 @@ static inline __device__ void row_of(const cuda_drop *drop, size_t t, size_t N, 
                                      uint64_t *element) {
     uint64_t row = drop->first + t;
     *sample = drop->sample + row / drop->T;
-    *element = row % drop->T * N;
+    *element = row % drop->T * (drop->width ? drop->width : N) + drop->column;
 }
 
 /* y = dropout(x + bias) + residual; bias and residual may be NULL, and y may be x. */

@@ -11,14 +11,15 @@
 
 /* dropout_args in the form for kernels. */
 typedef struct {
-    uint64_t key, sample, first, T;
+    uint64_t key, sample, first, T, width, column;
     uint32_t threshold;
     float scale;
 } cuda_drop;
 
 static inline cuda_drop cuda_drop_of(const dropout_args *args) {
-    return {args->key, args->sample, args->first, args->T, dropout_threshold(args->p),
-            dropout_scale(args->p)};
+    return {args->key,   args->sample, args->first,
+            args->T,     args->width,  args->column,
+            dropout_threshold(args->p), dropout_scale(args->p)};
 }
 
 typedef struct {

@@ -4,7 +4,7 @@
 /* The factor of element i of the call, whose rows have N elements. */
 static float factor(const dropout_args *drop, size_t i, size_t N) {
     size_t row = drop->first + i / N;
-    return dropout_factor(drop, drop->sample + row / drop->T, row % drop->T * N + i % N);
+    return dropout_factor(drop, drop->sample + row / drop->T, dropout_row(drop, row, N) + i % N);
 }
 
 /* y (T, N), bias (N), residual (T, N) */

@@ -28,7 +28,8 @@ static void piece_alone(element *y, const element *x, const float *factors, size
 static void factors_at(float *factors, const dropout_args *drop, size_t t, size_t c, size_t n,
                        size_t N) {
     size_t row = drop->first + t;
-    cpu_dropout_factors(factors, n, drop, drop->sample + row / drop->T, row % drop->T * N + c);
+    cpu_dropout_factors(factors, n, drop, drop->sample + row / drop->T,
+                        dropout_row(drop, row, N) + c);
 }
 
 trine_status CPU(dropout_residual)(device *d, void *y_, const void *bias_, const void *residual_,

@@ -1,0 +1,58 @@
+#include "model/frozen.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/status.h"
+
+const char *model_trained(const trine_model *m) {
+    return m->trained && *m->trained ? m->trained : NULL;
+}
+
+/* Without the check. */
+static const char *next(const char *list, trained_pattern *out) {
+    size_t length = strcspn(list, ",");
+    const char *rest = list[length] ? list + length + 1 : NULL;
+    *out = (trained_pattern){*list == '+', list + (length > 0), length ? length - 1 : 0};
+    return rest;
+}
+
+trine_status trained_next(const char *list, trained_pattern *out, const char **rest) {
+    *rest = next(list, out);
+    CHECK((*list == '+' || *list == '-') && out->length, TRINE_EINVAL,
+          "--freeze, --train: behind a comma \"%.60s\" must begin with - or +", list);
+    CHECK(out->length <= TRINE_PATTERN, TRINE_EINVAL,
+          "--freeze, --train: a pattern of %zu characters; at most %d are allowed", out->length,
+          TRINE_PATTERN);
+    return TRINE_OK;
+}
+
+bool trained_matches(const trained_pattern *p, const char *name_in_files) {
+    char glob[TRINE_PATTERN + 1];
+    if (p->length > TRINE_PATTERN) return false;
+    memcpy(glob, p->glob, p->length);
+    glob[p->length] = '\0';
+    return fnmatch(glob, name_in_files, 0) == 0;
+}
+
+bool model_freezes(const trine_model *m) {
+    return model_trained(m) || m->lora.rank;
+}
+
+static bool is_adapter(const char *name) {
+    return fnmatch("*.lora_[AB].weight", name, 0) == 0;
+}
+
+bool trained_by(const char *patterns, bool adapters, const char *name_in_files) {
+    bool trains = !adapters || is_adapter(name_in_files);
+    while (patterns) {
+        trained_pattern p;
+        patterns = next(patterns, &p);
+        if (trained_matches(&p, name_in_files)) trains = p.trains;
+    }
+    return trains;
+}
+
+bool model_trains(const trine_model *m, const char *name_in_files) {
+    return trained_by(model_trained(m), m->lora.rank > 0, name_in_files);
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# Folders of low-rank adapters: exported from a run, read beside their base, merged into it; in every family.
+set -eu
+. tests/lib.sh
+
+build=$(realpath "$BUILD")
+root=$PWD
+mkdir "$dir/files"
+cd "$dir/files"
+"$build/trine-tokens" --out text "$root/include/trine.h" >/dev/null
+
+# train FAMILY ARGUMENTS...
+train() {
+    "$build/train_gpt" --data-path text_train.bin --family "$1" --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
+        --seq-length 16 --vocab-size 256 --threads 1 --train-iters 4 --lr 1e-2 --global-batch-size 4 "${@:2}"
+}
+
+# logits FOLDER FILE [TP PP]: of 16 tokens
+logits() {
+    tools_run=() ranks=$((${3:-1} * ${4:-1}))
+    [ $ranks -eq 1 ] || tools_run=("$root/tools/mpirun.sh" -np $ranks)
+    (cd "$root" && "${tools_run[@]}" "$build/tests/ckpt/logits_driver" "$dir/files/$1" "$dir/files/$2" "${3:-1}" "${4:-1}") >out 2>&1
+}
+
+# near A B: the largest difference of two files of logits is at most 1e-5 of the largest of A: float32 matrices of width
+# 32 round W + B A once where the other adds a second product
+near() {
+    paste -d ' ' <(od -An -v -w4 -j 8 -t f4 "$1") <(od -An -v -w4 -j 8 -t f4 "$2") |
+        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; a = $1 < 0 ? -$1 : $1; if (a > large) large = a }
+             END { print "# largest difference " most " of " large; exit !(NR && large && most <= 1e-5 * large) }'
+}
+
+for family in gpt2 llama mistral qwen2 qwen3; do
+    targets=q_proj,v_proj,up_proj,down_proj
+    [ $family = gpt2 ] && targets=c_attn,c_fc,mlp.c_proj
+    rm -rf base run lora merged
+    train $family --save run >out 2>&1
+    "$build/trine-export" run base >out
+    train $family --load base --finetune --save tuned-$family --lora-rank 3 --lora-alpha 5 --lora-rslora \
+        --lora-targets $targets --load-weights-only >out 2>&1 || cat out
+    logits tuned-$family own && "$build/trine-export" --merge tuned-$family merged >out &&
+        [ "$(ls merged)" = "$(printf 'config.json\nmodel.safetensors')" ] && logits merged m && near own m
+    result $? "$family: the merged model is the base plus its adapters"
+
+    logits base b && ! near b own
+    result $? "$family: which are not nothing"
+
+    "$build/trine-export" --base "$PWD/base" tuned-$family lora >out &&
+        [ "$(ls lora)" = "$(printf 'adapter_config.json\nadapter_model.safetensors')" ] && logits lora l && cmp l own &&
+        logits lora l 2 2 && near l own
+    result $? "$family: a folder of adapters names its base"
+
+    rm -rf other && "$build/trine-export" --adapter lora base other >out && cmp other/adapter_model.safetensors lora/adapter_model.safetensors &&
+        rm -rf other && "$build/trine-export" --merge --adapter lora base other >out && cmp other/model.safetensors merged/model.safetensors
+    result $? "$family: and can be added to a base"
+done
+
+# refused COMMAND... TEXT: it fails, with one message that has the text
+refused() {
+    ! (cd "$root" && "${@:1:$#-1}") >out 2>err && [ "$(grep -c '^trine' err)" -eq 1 ] && grep -q -F -- "${*: -1}" err
+}
+
+# with SCRIPT: the folder `broken`, adapters whose configuration sed has changed
+with() {
+    rm -rf broken && cp -r lora broken && sed -i "$1" broken/adapter_config.json
+}
+with 's/"r":.*/"r": 4,/' && refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "lora_A.weight has shape"
+result $? "adapters of another rank"
+with 's/"up_proj"/"gate_proj"/' && refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "gate_proj.lora_A.weight"
+result $? "adapters of other targets"
+with 's/"up_proj"/"c_fc"/' && refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" 'adapter_config.json: --lora-targets: "c_fc" names no matrix'
+result $? "a target that the family does not have"
+with 's/,[^,]*"up_proj"//' && refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "is not a tensor of the adapters"
+result $? "an adapter of no target"
+with 's|"base_model_name_or_path":.*|"base_model_name_or_path": "of/elsewhere",|' &&
+    refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "its base of/elsewhere is no folder here"
+result $? "a base that is elsewhere"
+refused "$build/trine-export" --adapter "$dir/files/lora" "$dir/files/tuned-qwen3" "$dir/files/none" "has adapters of its own"
+result $? "adapters for a model that has adapters"
+refused "$build/trine-export" --merge "$dir/files/base" "$dir/files/none" "--merge: $dir/files/base has no adapters"
+result $? "nothing to merge"
+refused "$build/trine-export" --base x "$dir/files/base" "$dir/files/none" "--base x: no adapters are written"
+result $? "a base of no adapters"
+[ ! -e none ] && [ -z "$(ls -d none* 2>/dev/null)" ]
+result $? "nothing is left"
+
+done_testing
