@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/status.h"
 #include "device/cuda/sizes.h"
+#include "model/frozen.h"
 #include "plan/check_config.h"
 #include "plan/outside_plan.h"
 #include "plan/report.h"
