@@ -73,7 +73,7 @@ def llama3():
 
 def llama2():
     """A trained vocabulary as transformers converts one of SentencePiece: of each token, in their order, all pairs that make it."""
-    pages = [open(path, encoding="utf-8").read() for path in sorted(glob.glob("docs/*.md"))]
+    pages = [open(path, encoding="utf-8").read().replace("<|", "") for path in sorted(glob.glob("docs/*.md"))]  # as NOT_TEXT
     vocab, _ = makers.trained_words(pages, 4000)
     pairs = [[token[:i], token[i:]] for token, id in vocab.items() if id > 258 for i in range(1, len(token))]
     model = makers.bpe(vocab, [pair for pair in pairs if pair[0] in vocab and pair[1] in vocab], unk_token="<unk>", fuse_unk=True,
