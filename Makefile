@@ -261,10 +261,12 @@ $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC_ALL)' | cmp -s - $@ || echo '$(NVCC_ALL)' >$@
 
+# FILE.o.ptxas: what ptxas says of each kernel's registers and spills, for tests/build/spills.t. All else is printed.
 $(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	@mkdir -p $(@D)
 	$(call line,NVCC,$<)
-	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
+	$(Q)$(NVCC_ALL) -Xptxas=-v $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@ \
+	    2>$@.ptxas; status=$$?; grep -v -e '^ptxas info' -e '^  *[0-9]* bytes stack frame,' $@.ptxas >&2; exit $$status
 
 # It exports one function and has no undefined symbols: libtrine is not linked to it. It opens NCCL at run time.
 $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map
