@@ -205,7 +205,7 @@ static void tied_stages(const program_spec *s, int tie[2]) {
 mesh_needs spec_mesh_needs(const program_spec *s) {
     mesh_needs needs = mesh_needs_default((trine_layout){.pp = s->stages});
     if (s->tp_part) needs.tp_part = s->tp_part;
-    if (s->chunks) tied_stages(s, needs.tie);
+    tied_stages(s, needs.tie);
     for (int e = 0; e < spec_edges(s); e++) {
         edge_kind kind = spec_edge_of(s, e).kind;
         needs.ring = needs.ring || kind == EDGE_WRAP;

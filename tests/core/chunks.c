@@ -167,6 +167,8 @@ static void placements_need_lanes(void **state) {
     s.tied = false;
     expect_needs(&s, false, false, -1, -1);
     s.chunks = 0;
+    expect_needs(&s, false, false, -1, -1);
+    s.tied = true;
     expect_needs(&s, false, false, 0, 2);
     s = placed(3, 7, (const int[]){0, 1, 2, 0, 1, 2, 0});
     expect_needs(&s, true, false, 0, 0);
