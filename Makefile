@@ -258,16 +258,18 @@ CUDA_OBJ  := $(patsubst src/%.cu,$(BUILD)/cuda/%.o,$(call cuda_files,$(CUDA_NCCL
 NVCCFLAGS ?= -O3 -lineinfo
 # As with FLOAT: contraction in one kernel and not in its variant (four elements at a time, single elements)
 # would give different bits. Kernels call fmaf where they want it.
-NVCC_ALL   = $(or $(CUDA_NVCC),$(error the CUDA object is built by `make cuda`, which looks for nvcc)) -std=c++17 -fmad=false $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
+NVCC_ALL   = $(or $(CUDA_NVCC),$(error the CUDA object is built by `make cuda`, which looks for nvcc)) -std=c++17 -fmad=false -Xptxas=-v $(CUDA_ARCH) $(NVCCFLAGS) -Xcompiler=-fPIC,-Wall,-Wextra -Isrc -Iinclude $(NCCL_FLAGS)
 
 $(BUILD)/cuda/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC_ALL)' | cmp -s - $@ || echo '$(NVCC_ALL)' >$@
 
+# FILE.o.ptxas: what ptxas says of each kernel's registers and spills, for tests/build/spills.t. All else is printed.
 $(CUDA_OBJ): $(BUILD)/cuda/%.o: src/%.cu $(BUILD)/cuda/flags
 	@mkdir -p $(@D)
 	$(call line,NVCC,$<)
-	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@
+	$(Q)$(NVCC_ALL) $(if $(WERROR),-Werror=all-warnings) -MMD -MP -MT $@ -MF $@.d -c $< -o $@ \
+	    2>$@.ptxas; status=$$?; grep -v -e '^ptxas info' -e '^  *[0-9]* bytes stack frame,' $@.ptxas >&2; exit $$status
 
 # It exports one function and has no undefined symbols: libtrine is not linked to it. It opens NCCL at run time.
 $(CUDA_LIB): $(CUDA_OBJ) tools/libtrine_cuda.map

@@ -48,6 +48,9 @@ __attribute__((format(printf, 1, 2), noreturn)) void emu_fault(const char *forma
 /* The first use of `what` (a kernel's or a product's code) permanently takes TRINE_EMU_FIRST_USE bytes of
  * device memory; false: out of memory. Later uses take nothing. */
 bool emu_first_use(const void *what, size_t bytes);
+/* Device memory that a library allocates for itself, and its return; false: out of memory. */
+bool emu_take(size_t bytes);
+void emu_give_back(size_t bytes);
 /* Records the error that the call returns, for cudaGetLastError. */
 cudaError_t emu_error(cudaError_t error);
 

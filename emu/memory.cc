@@ -198,17 +198,27 @@ struct used {
 
 static used *all_used;
 
+bool emu_take(size_t bytes) {
+    size_t pages = page_up(bytes);
+    if (taken + pages > total()) return false;
+    taken += pages;
+    return true;
+}
+
+void emu_give_back(size_t bytes) {
+    taken -= page_up(bytes);
+}
+
 bool emu_first_use(const void *what, size_t bytes) {
     size_t pages = page_up(emu_setting("FIRST_USE", 0));
     if (pages == 0) return true;
     for (used *u = all_used; u; u = u->next)
         if (u->bytes == bytes && memcmp(u->name, what, bytes) == 0) return true;
-    if (taken + pages > total()) return false;
+    if (!emu_take(pages)) return false;
     used *u = (used *)malloc(sizeof *u);
     *u = {(char *)malloc(bytes), bytes, pages, all_used};
     memcpy(u->name, what, bytes);
     all_used = u;
-    taken += pages;
     return true;
 }
 

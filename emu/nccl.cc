@@ -67,13 +67,20 @@ struct job {
     job *next; /* in the list of launched jobs */
 };
 
+/* In a ring each rank receives from one neighbour and sends to another; in a tree it does both with each. */
+enum algorithm { RING, TREE, NVLS, ALGORITHMS };
+
 struct ncclComm {
     int size, rank;
+    int most_channels;
+    size_t taken; /* device memory, bytes */
+    bool has[ALGORITHMS];
     int *members; /* (size) ranks in MPI_COMM_WORLD */
     int tag;
     bool aborted, destroyed;
     bool used[KINDS][SIZES]; /* collectives by size */
     bool *connected;         /* (size, KINDS) connections to ranks, by kind of call */
+    bool *buffered;          /* (size, KINDS) of messages: those that have device memory */
     ncclResult_t state;      /* the result of ncclCommGetAsyncError */
     job *open;               /* in the open ncclGroup */
     int pending;             /* jobs on the stream */
@@ -231,18 +238,22 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     int world = 1;
     memcpy(&name, &id, sizeof name);
     *comm = NULL;
-    if (!config->blocking) emu_fault("non-blocking communicators are not emulated");
+    if (config->blocking == 0) emu_fault("non-blocking communicators are not emulated");
     if (name.magic != 0x6e63636c || nranks < 1 || rank < 0 || rank >= nranks)
         return refuse(ncclInvalidArgument, "invalid id or rank");
+    if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT && config->maxCTAs < 1)
+        return refuse(ncclInvalidArgument, "invalid maxCTAs");
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     sleep((unsigned)emu_setting("NCCL_LATE", 0));
     ncclComm *c = (ncclComm *)calloc(1, sizeof *c);
     c->size = nranks;
     c->rank = rank;
+    c->most_channels = config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? INT_MAX : config->maxCTAs;
     c->members = (int *)calloc((size_t)nranks, sizeof *c->members);
     c->members[0] = name.root;
     c->tag = (name.number * world + name.root) * TAGS;
     c->connected = (bool *)calloc((size_t)nranks * KINDS, sizeof *c->connected);
+    c->buffered = (bool *)calloc((size_t)nranks * KINDS, sizeof *c->buffered);
     c->state = ncclInProgress;
     c->joining = (join *)calloc(1, sizeof *c->joining);
     c->joining->members = (member *)calloc((size_t)nranks, sizeof(member));
@@ -523,6 +534,48 @@ static void launch(job *j) {
     j->launch = launches;
 }
 
+/* ---- Device memory ----------------------------------------------------------------------------- */
+
+#define RECEIVES ((size_t)10 << 20) /* of a channel and a neighbour */
+#define SENDS    ((size_t)4 << 20)
+#define NVLS_ALL ((size_t)256 << 20)
+
+enum { MESSAGE_CHANNELS = 32, RING_CHANNELS = 16, TREE_NEIGHBOURS = 2 };
+
+static ncclResult_t take(ncclComm *c, size_t bytes) {
+    if (!emu_setting("NCCL_MEMORY", 0)) return ncclSuccess;
+    if (!emu_take(bytes)) return refuse(ncclUnhandledCudaError, "out of memory");
+    c->taken += bytes;
+    return ncclSuccess;
+}
+
+static size_t channels(const ncclComm *c, int usual) {
+    return (size_t)(usual < c->most_channels ? usual : c->most_channels);
+}
+
+static size_t algorithm_bytes(const ncclComm *c, algorithm a) {
+    int neighbours = c->size - 1 < TREE_NEIGHBOURS ? c->size - 1 : TREE_NEIGHBOURS;
+    size_t ring = channels(c, RING_CHANNELS) * (RECEIVES + SENDS);
+    return a == RING ? ring : a == TREE ? ring * (size_t)neighbours : NVLS_ALL;
+}
+
+/* size: size_of. */
+static algorithm algorithm_of(kind what, int size) {
+    if (size == SIZES - 1 && what != BROADCAST && what != REDUCE) return NVLS;
+    return what == ALL_REDUCE && size == 0 ? TREE : RING;
+}
+
+/* For a message's connection, or for what a collective of this size is made with. */
+static ncclResult_t take_for(ncclComm *c, const part *p, int size) {
+    const bool message = p->what == SEND || p->what == RECV;
+    const algorithm a = algorithm_of(p->what, size);
+    bool *has = message ? &c->buffered[p->root * KINDS + p->what] : &c->has[a];
+    if (*has) return ncclSuccess;
+    *has = true;
+    if (!message) return take(c, algorithm_bytes(c, a));
+    return take(c, channels(c, MESSAGE_CHANNELS) * (p->what == SEND ? SENDS : RECEIVES));
+}
+
 /* On first use both ends of a connection meet in the host's calls. A send meets a receive. */
 static int connect_start(ncclComm *c, kind what, int peer, MPI_Request *requests) {
     static char nothing[1];
@@ -579,7 +632,10 @@ static void reclaim(void) {
             "ncclCommAbort waits for the device, but work of another communicator waits for its "
             "peers");
     for (ncclComm *c = comms; c; c = c->next)
-        if (c->aborted) c->destroyed = true;
+        if (c->aborted && !c->destroyed) {
+            emu_give_back(c->taken);
+            c->destroyed = true;
+        }
 }
 
 static bool reclaims;
@@ -639,6 +695,8 @@ static ncclResult_t call(part p, ncclComm *c, cudaStream_t stream) {
     if (p.root < 0 || p.root >= c->size) return refuse(ncclInvalidArgument, "rank out of range");
     check_buffers(c, &p);
     emu_count("nccl", names[p.what], p.count * element(p.type));
+    ncclResult_t taken = take_for(c, &p, size_of(c, &p));
+    if (taken != ncclSuccess) return taken;
     c->used[p.what][size_of(c, &p)] = true;
     ncclGroupStart();
     if (!c->open) c->open = (job *)calloc(1, sizeof *c->open);
@@ -725,6 +783,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 /* A destroyed communicator stays in the list, so that its use is detected. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (comm->pending) emu_fault("ncclCommDestroy with pending work");
+    emu_give_back(comm->taken);
     comm->destroyed = true;
     return ncclSuccess;
 }

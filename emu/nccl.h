@@ -22,6 +22,11 @@
  * ncclEmuConnections and ncclEmuAlgorithms, which NCCL has not: how many connections the process has made, for messages
  * or for collectives; in how many kinds and sizes of collectives (up to 64 KiB, 1 MiB, 8 MiB, more) each communicator
  * has been used, for each of which NCCL may choose another algorithm, and then takes memory.
+ * TRINE_EMU_NCCL_MEMORY=1: a communicator takes device memory as NCCL 2.28 does on GPUs of an NVSwitch, when a
+ * connection or an algorithm is first used, until it is destroyed. A channel has 10 MiB for what it receives from a
+ * neighbour, and 4 MiB for what it sends. 32 channels to a peer for messages (NVIDIA/nccl issue 1685); 16 for
+ * collectives, to the neighbours in a ring or in a tree, which all-reduces up to 64 KiB use, and 256 MiB for NVLS, which
+ * collectives of more than 8 MiB use. maxCTAs limits the channels.
  * TRINE_EMU_NCCL_LATE: delay of a rank in creating a communicator, seconds.
  * TRINE_EMU_NCCL_VERSION=21803: the result of ncclGetVersion; before 2.22 aborts do not wait together.
  * TRINE_EMU_PATIENCE: how long an abort waits for the device, seconds (3).
@@ -29,6 +34,8 @@
  * Names and values are those of the NCCL user guide (NVIDIA); only what the library calls is here. */
 #ifndef TRINE_EMU_NCCL_H
 #define TRINE_EMU_NCCL_H
+
+#include <limits.h>
 
 #include "cuda_runtime.h"
 
@@ -77,9 +84,11 @@ typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
 typedef struct {
     size_t size;
     int blocking;
+    int maxCTAs; /* at most so many channels */
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), 1}
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT}
 
 ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);

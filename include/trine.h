@@ -165,6 +165,8 @@ typedef struct {
     bool serial;          /* complete each instruction, except sends, before the next (debugging) */
     bool ordered_reductions; /* NCCL moves addends, which are added in rank order: bitwise equal to
                                 the other transports; always on under audit */
+    int nccl_lane_ctas;   /* most thread blocks, to 64, of NCCL's kernels that send or receive between stages:
+                             while one waits for a peer, it holds as many multiprocessors; 0: NCCL's choice */
     bool stage_messages;  /* cuda: messages not sent by NCCL go through host memory even if MPI is
                              CUDA-aware */
     bool one_queue;       /* run the programs made for NCCL, with one in-order queue per device and

@@ -31,7 +31,11 @@ void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
 trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish) {
     cuda_gpu gpu;
     OK(cuda_describe(g->dev, &gpu));
-    const comm_gpu own = {g->dev, cuda_nccl(g->dev), gpu.info.bus, wish->ordered, g->largest};
+    const comm_gpu own = {.dev = g->dev,
+                          .nccl = cuda_nccl(g->dev),
+                          .name = gpu.info.bus,
+                          .ordered = wish->ordered,
+                          .largest = g->largest};
     return comm_gpu_create(g->mesh, &own);
 }
 

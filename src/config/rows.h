@@ -158,6 +158,8 @@ static const option rows[] = {
          "two ranks share a node, nccl where each rank has a GPU")},
     {JOINT, OPTION_FLAG("ordered-reductions", trine_config, parallel.ordered_reductions,
          "nccl: reduce in rank order, bitwise equal to the other transports")},
+    {JOINT, OPTION_INT("nccl-lane-ctas", trine_config, parallel.nccl_lane_ctas, "N", 0, 64, 8,
+         "nccl: multiprocessors that a message between stages takes at most, while it waits too; 0: NCCL's choice")},
     {JOINT, OPTION_FLAG("stage-messages", trine_config, parallel.stage_messages,
          "cuda: stage messages through host memory even if MPI is CUDA-aware")},
     {LAYOUT(67), OPTION_WORD("device", trine_config, parallel.device, devices, NULL, "cpu", "compute device")},

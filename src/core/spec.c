@@ -214,13 +214,6 @@ trine_status spec_check_edges(const program_spec *s) {
     return TRINE_OK;
 }
 
-/* One chunk per stage, in the order of stages. */
-static bool is_plain(const program_spec *s) {
-    for (int c = 0; c < s->chunks; c++)
-        if (s->place[c] != c) return false;
-    return !s->chunks || s->chunks == s->stages;
-}
-
 /* The stages of the first unit that has a twin, and of its twin. */
 static void tied_stages(const program_spec *s, int tie[2]) {
     int unit = 0;
@@ -232,7 +225,7 @@ static void tied_stages(const program_spec *s, int tie[2]) {
 mesh_needs spec_mesh_needs(const program_spec *s) {
     mesh_needs needs = mesh_needs_default((trine_layout){.pp = s->stages});
     if (s->tp_part) needs.tp_part = s->tp_part;
-    if (!is_plain(s)) tied_stages(s, needs.tie);
+    tied_stages(s, needs.tie);
     for (int e = 0; e < spec_edges(s); e++) {
         edge_kind kind = spec_edge_of(s, e).kind;
         needs.ring = needs.ring || kind == EDGE_WRAP;

@@ -144,7 +144,7 @@ bool spec_sends(const program_spec *s, int chunk);
 /* Errors: TRINE_EUNSUPPORTED if an edge is EDGE_NONE, naming its chunks and stages. */
 trine_status spec_check_edges(const program_spec *s);
 /* The groups that the spec's programs need of a mesh: a ring for EDGE_WRAP, BACK_ lanes for EDGE_BACK, TRINE_TIE of
- * the two stages that share the token matrix. mesh_needs_default for one chunk per stage, tied or not. */
+ * the two stages that share the token matrix. */
 mesh_needs spec_mesh_needs(const program_spec *s);
 
 /* A rank's micro-batches are summed over dp in lanes: consecutive micro-batches whose gradients are added first, on

@@ -138,10 +138,9 @@ static void print_option(void *context, const option *row, const char *value) {
 
 /* Of the heaviest rank, without what libraries take beside the plan. */
 static double plan_mib(const search_space *s, const search_layout *l) {
-    trine_layout layout = {
-        .dp = search_dp(s, l), .tp = l->value[SEARCH_TP], .pp = l->value[SEARCH_PP]};
-    bool gpu = !strcmp(s->base.parallel.device, "cuda");
-    return (double)(l->bytes - (gpu ? CUDA_RESERVE + outside_plan_libraries(layout) : 0)) / MIB;
+    trine_config c = search_config(s, l);
+    bool gpu = !strcmp(c.parallel.device, "cuda");
+    return (double)(l->bytes - (gpu ? CUDA_RESERVE + outside_plan_libraries(&c) : 0)) / MIB;
 }
 
 void plan_print_command(const search_space *s, const search_layout *l, const trine_run *run,

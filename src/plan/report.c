@@ -319,7 +319,7 @@ static void host_rows(const report *r, const arena *plans, const size_t *transpo
     size_t staging[REPORT_COLUMNS], host[REPORT_COLUMNS], total[REPORT_COLUMNS];
     size_t libraries[REPORT_COLUMNS], reserve[REPORT_COLUMNS];
     for (int n = 0; n < count; n++) {
-        libraries[n] = outside_plan_libraries(r->config->parallel.layout);
+        libraries[n] = outside_plan_libraries(r->config);
         reserve[n] = CUDA_RESERVE;
         staging[n] = report_stages(r) ? outside_plan_staging_buffer(&plans[n]) : 0;
         host[n] = plans[n].host.used;

@@ -213,7 +213,7 @@ trine_status search_bytes(const rehearsal *r, size_t *bytes) {
         if (!gpu) plan.used += report_transport_bytes(&of, p) + report_trace_bytes(&of, p);
         if (plan.used > *bytes) *bytes = plan.used;
     }
-    if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(r->config.parallel.layout);
+    if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(&r->config);
     return TRINE_OK;
 }
 

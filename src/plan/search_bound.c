@@ -395,7 +395,6 @@ trine_status bounds_of(bounds *b, const trine_config *c, layout_bound *out) {
     out->bytes = 0;
     for (int p = 0; p < o->order.spec.stages; p++)
         out->bytes = fmax(out->bytes, stage_bytes(o, u, d, p));
-    if (!b->dev->memory->host)
-        out->bytes += (double)(CUDA_RESERVE + outside_plan_libraries(c->parallel.layout));
+    if (!b->dev->memory->host) out->bytes += (double)(CUDA_RESERVE + outside_plan_libraries(c));
     return TRINE_OK;
 }

@@ -66,6 +66,7 @@ static trine_status check_rules(const options *o, const trine_config *config, co
          "--gather-buffers requires --zero 3"},
         {"reduce-buffers", !shards, "--reduce-buffers requires --zero 2 or 3"},
         {"ordered-reductions", !gpus, "--ordered-reductions " ON_GPUS},
+        {"nccl-lane-ctas", !gpus, "--nccl-lane-ctas " ON_GPUS},
         {"stage-messages", !gpus, "--stage-messages " ON_GPUS},
         {"cuda-library", !gpus, "--cuda-library " ON_GPUS},
         {"tf32", !gpus, "--tf32 " ON_GPUS},

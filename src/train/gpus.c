@@ -48,7 +48,8 @@ static trine_status make_groups(trine_trainer *t) {
                     .nccl = cuda_nccl(t->dev),
                     .name = gpu.info.bus,
                     .ordered = resolve_ordered(&t->config),
-                    .largest = largest};
+                    .largest = largest,
+                    .lane_ctas = t->config.parallel.nccl_lane_ctas};
     TRY(comm_gpu_create(t->mesh, &own));
     return TRINE_OK;
 }

@@ -50,6 +50,12 @@ static trine_status warm_layers(warm_state *w) {
     return TRINE_OK;
 }
 
+static trine_status sum_exactly(device *d, int64_t *digits, const void *g, size_t count) {
+    const ops_part all = {.at = 0, .n = count};
+    device_zero(d, digits, SQUARES_DIGITS * sizeof *digits);
+    return d->ops->sum_squares_exact(d, digits, g, &all, 1);
+}
+
 /* With few elements: the length does not change the kernel. */
 static trine_status update(warm_state *w) {
     enum { SOME = 4096 };
@@ -59,9 +65,11 @@ static trine_status update(warm_state *w) {
     void *copy = w->d->compute == TRINE_F32 ? NULL : warm_numbers(w, SOME);
     void *g = warm_gradients(w, SOME), *h = warm_gradients(w, SOME);
     double *sum = warm_bytes(w, sizeof *sum);
+    int64_t *digits = warm_bytes(w, SQUARES_DIGITS * sizeof *digits);
     if (!w->base) return TRINE_OK;
     TRY(w->d->ops->add(w->d, g, h, SOME));
     TRY(ops_sum_squares(w->d, sum, g, SOME));
+    if (w->s->exact) TRY(sum_exactly(w->d, digits, g, SOME));
     TRY(ops_adamw(w->d, master, m, v, copy, g, SOME, &args));
     return TRINE_OK;
 }

@@ -164,9 +164,11 @@ static void placements_need_lanes(void **state) {
     (void)state;
     program_spec s = placed(3, 3, (const int[]){0, 1, 2});
     expect_needs(&s, false, false, 0, 2);
-    s.tied = false; /* the mesh of one chunk per stage is the same for every model */
-    expect_needs(&s, false, false, 0, 2);
+    s.tied = false;
+    expect_needs(&s, false, false, -1, -1);
     s.chunks = 0;
+    expect_needs(&s, false, false, -1, -1);
+    s.tied = true;
     expect_needs(&s, false, false, 0, 2);
     s = placed(3, 7, (const int[]){0, 1, 2, 0, 1, 2, 0});
     expect_needs(&s, true, false, 0, 0);

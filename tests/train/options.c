@@ -73,6 +73,7 @@ static const row rows[] = {
     {"ranks-per-node", "2", JOB, NULL, NULL},
     {"transport", "mpi", SEEN, NULL, "--dp 2"},
     {"ordered-reductions", "", JOB, "--device cuda", NULL},
+    {"nccl-lane-ctas", "4", SEEN, "--device cuda", "--pp 2"},
     {"stage-messages", "", JOB, "--device cuda", NULL},
     {"device", "ref", SEEN, NULL, NULL},
     {"cuda-library", "x.so", JOB, "--device cuda", NULL},

@@ -24,6 +24,7 @@ typedef struct {
     bool ordered;     /* NCCL's additions in rank order */
     const size_t *largest; /* (TRINE_GROUPS) bytes of each group's largest reduction or gather, the same on its ranks;
                               NULL: unknown */
+    int lane_ctas; /* trine_parallel's nccl_lane_ctas */
 } comm_gpu;
 
 /* Before comm_device_memory. Errors: TRINE_EUNSUPPORTED if the transport is forced to be nccl and a rank has no

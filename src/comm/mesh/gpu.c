@@ -174,7 +174,8 @@ static trine_status prepare(struct comm_gpus *g, trine_comm *comm, const comm_gp
                               .size = comm->size,
                               .rank = comm->rank,
                               .adds = axes_add(comm->group),
-                              .largest = largest_of(gpu, comm->group)};
+                              .largest = largest_of(gpu, comm->group),
+                              .ctas = lane_is(comm->group) ? gpu->lane_ctas : 0};
     TRY(g->nccl->prepare(g->rank, &comm->nccl_group, &place));
     comm->nccl = g->nccl;
     return TRINE_OK;

@@ -129,3 +129,14 @@ trine_status cuda_combine(device *d, cudaStream_t stream, void *dst, const combi
                             : launch_sum)(&other, grid, dst, addends, count, type);
     return LAUNCHED(combine);
 }
+
+trine_status cuda_combine_load(device *d, cudaStream_t stream, void *room) {
+    static const trine_reduction ops[] = {TRINE_SUM, TRINE_SUM_TREE, TRINE_MAX};
+    static const trine_dtype types[] = {TRINE_F32, TRINE_F64,  TRINE_I32,
+                                        TRINE_I64, TRINE_BF16, TRINE_F16};
+    const combine_addends one = {room, room, 1, 0, 1, NULL};
+    TRY_CUDA(cudaMemsetAsync(room, 0, sizeof(double), stream));
+    for (trine_dtype type : types)
+        for (trine_reduction op : ops) TRY(cuda_combine(d, stream, room, &one, 1, type, op));
+    return TRINE_OK;
+}

@@ -25,4 +25,8 @@ typedef struct {
 trine_status cuda_combine(device *d, cudaStream_t stream, void *dst, const combine_addends *addends,
                           size_t count, trine_dtype type, trine_reduction op);
 
+/* Launches each kernel of cuda_combine once, on `stream`: CUDA loads a kernel when it is first launched, and
+ * allocates memory for it. `room`: 8 bytes of the device, which become 0. Errors: TRINE_EMATH. */
+trine_status cuda_combine_load(device *d, cudaStream_t stream, void *room);
+
 #endif

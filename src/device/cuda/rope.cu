@@ -11,15 +11,15 @@ static __global__
 AT_ONCE(PLANE, BLOCKS) void rope_kernel(real *x, const float *table, const int32_t *starts,
                                         float sign, size_t first, size_t rows, size_t T,
                                         size_t heads, unsigned rotated, unsigned half) {
-    for (size_t i = (size_t)blockIdx.x * blockDim.z + threadIdx.z; i < rows;
-         i += (size_t)gridDim.x * blockDim.z) {
+    for (unsigned i = blockIdx.x * blockDim.z + threadIdx.z; i < (unsigned)rows;
+         i += gridDim.x * blockDim.z) {
         const float *angles = table + document_position(starts, first + i, T) * 2 * half;
         for (unsigned c = 4 * threadIdx.x; c < half; c += 4 * blockDim.x) {
             four cosine = load_row<VECTOR>(angles, c, half);
             four sine = load_row<VECTOR>(angles + half, c, half);
             for (int j = 0; j < 4; j++) sine.at[j] *= sign;
             for (unsigned h = threadIdx.y; h < rotated; h += blockDim.y) {
-                real *low = x + (i * heads + h) * 2 * half, *high = low + half;
+                real *low = x + ((size_t)i * heads + h) * 2 * half, *high = low + half;
                 four a = load_row<VECTOR>(low, c, half), b = load_row<VECTOR>(high, c, half);
                 four to_low, to_high;
                 for (int j = 0; j < 4; j++) {

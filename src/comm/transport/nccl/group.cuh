@@ -56,6 +56,7 @@ struct nccl_group {
     cudaStream_t stream;
     char name[24];
     int size, rank;
+    int ctas;      /* nccl_place's */
     char *scratch; /* (size, chunk) addends; NULL if the group does not reduce */
     size_t chunk;  /* bytes, for each rank */
     size_t largest; /* nccl_place's */
@@ -124,10 +125,10 @@ NCCL_ROW(all_gather);
 /* *p: device memory for `what`; cudaFree frees it. Errors: TRINE_ENOMEM, which names it; TRINE_EMATH. */
 trine_status nccl_take(const nccl_group *g, char **p, size_t bytes, const char *what);
 
-/* Makes each kind of call of the group, in the sizes in which it is made, and waits: NCCL connects ranks, and allocates
- * memory for that, when a connection or an algorithm is first used (NCCL_RUNTIME_CONNECT), and chooses algorithms by
- * size. Messages only in groups that send some: a connection takes memory for each peer. Takes a buffer of the largest
- * call and frees it. Collective over: the group. */
+/* Makes each kind of call of the group, in the sizes in which it is made, launches the kernels that add, and waits:
+ * NCCL connects ranks, and allocates memory for that, when a connection or an algorithm is first used
+ * (NCCL_RUNTIME_CONNECT), and chooses algorithms by size. Messages only in groups that send some: a connection takes
+ * memory for each peer. Takes a buffer of the largest call and frees it. Collective over: the group. */
 trine_status nccl_warm_up(nccl_group *g);
 
 /* make.cu: functions of the table. */

@@ -135,6 +135,7 @@ trine_status nccl_prepare(nccl_rank *r, nccl_group **out, const nccl_place *plac
     g->size = place->size;
     g->rank = place->rank;
     g->largest = place->largest;
+    g->ctas = place->ctas;
     snprintf(g->name, sizeof g->name, "%s", place->name);
     append(r, g);
     return take_from_device(g, place->adds);
@@ -146,6 +147,7 @@ trine_status nccl_join(nccl_group *g, const char id[NCCL_ID]) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     memcpy(&name, id, NCCL_ID);
     config.blocking = 1;
+    if (g->ctas) config.maxCTAs = g->ctas;
     TRY_NCCL(g, CommInitRankConfig, &g->comm, g->size, name, g->rank, &config);
     return nccl_warm_up(g);
 }

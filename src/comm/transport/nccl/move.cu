@@ -364,6 +364,7 @@ static bool sends_messages(const nccl_group *g) {
 
 static trine_status make_each_call(nccl_group *g, char *buf, size_t bytes, size_t largest) {
     TRY_CUDA(cudaMemsetAsync(buf, 0, bytes, g->stream));
+    if (g->scratch) TRY(cuda_combine_load(g->r->dev, g->stream, g->scratch));
     if (g->scratch) TRY(warm_sums(g, buf, largest));
     if (sends_messages(g))
         TRY(exchange_parts(g, buf, WARM_SEGMENT, buf + bytes / 2, WARM_SEGMENT, WARM_SEGMENT));

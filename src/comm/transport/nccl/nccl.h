@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-#define NCCL_ABI 6
+#define NCCL_ABI 7
 #define NCCL_ID  128 /* bytes of a communicator's id */
 /* Buffer for incoming addends, of all members of a group together. */
 #define NCCL_SCRATCH ((size_t)8 << 20)
@@ -63,6 +63,7 @@ typedef struct {
     int size, rank;
     bool adds; /* the group makes reductions */
     size_t largest; /* of `adds`: bytes of its largest reduction or gather; 0: unknown */
+    int ctas; /* at most so many thread blocks of a kernel of NCCL, and channels; 0: NCCL's choice */
 } nccl_place;
 
 /* The functions below return TRINE_ENCCL, TRINE_EMATH or, from prepare, TRINE_ENOMEM with a message that names GPU,
