@@ -133,10 +133,17 @@ static trine_status assign(program *p, int slots) {
     return TRINE_OK;
 }
 
+/* Whether what leaves a stage comes back to another of its chunks: then a stage that waits until a message has left its
+ * only slot may wait for itself. Chunks without a backward pass, whose slots are free sooner, have as many as with one. */
+static bool returns(const program_spec *s) {
+    return spec_chunks(s) > s->stages;
+}
+
 trine_status pp_slots(const program_spec *s, int stage, int *slots) {
     program_spec training = *s;
     program p;
     training.forward_only = false;
+    if (returns(s)) training.first_trained = 0;
     program_create(&p, &training, stage);
     trine_status status = pp_order(&p);
     if (status == TRINE_OK) status = assign(&p, 0);
@@ -216,7 +223,7 @@ trine_status pp_buffers(program *stages) {
     pp_times times;
     for (int p = 0; p < s->stages; p++) {
         int slots = 0;
-        if (s->forward_only) TRY(pp_slots(s, p, &slots));
+        if (s->forward_only || (s->first_trained && returns(s))) TRY(pp_slots(s, p, &slots));
         TRY(assign(&stages[p], slots));
     }
     if (s->forward_only) return TRINE_OK;

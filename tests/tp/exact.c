@@ -161,8 +161,8 @@ static void run_layers(outcome *o, const cut *c) {
     void *w2 = numbers("w2", W * W), *b1 = numbers("b1", W), *b2 = memory(T * W * c->element);
     void *one = numbers("b2", W);
     for (size_t t = 0; t < T; t++) memcpy((char *)b2 + t * W * c->element, one, W * c->element);
-    tp_linear column = {param_of(c, w1, own * W), param_of(c, b1, own)};
-    tp_linear row = {param_of(c, w2, own * W), param_of(c, b2, W)};
+    tp_linear column = {param_of(c, w1, own * W), param_of(c, b1, own), NULL};
+    tp_linear row = {param_of(c, w2, own * W), param_of(c, b2, W), NULL};
     void *mine = own_rows(c, x), *dmine = own_rows(c, dy), *y = own_rows(c, dy),
          *dx = own_rows(c, dy);
     void *h = memory(P * N * own * c->element), *dh = memory(P * N * own * c->element);

@@ -45,8 +45,8 @@ static void pair_close(pair *p) {
 
 static void pair_run(const tp_region *r, pair *p, const float *x, const float *residual,
                      const float *dy) {
-    tp_linear column = {{.w = p->w1, .dw = p->dw1}, {.w = p->b1, .dw = p->db1}};
-    tp_linear row = {{.w = p->w2, .dw = p->dw2}, {.w = p->b2, .dw = p->db2}};
+    tp_linear column = {{.w = p->w1, .dw = p->dw1}, {.w = p->b1, .dw = p->db1}, NULL};
+    tp_linear row = {{.w = p->w2, .dw = p->dw2}, {.w = p->b2, .dw = p->db2}, NULL};
     OK(tp_column_forward(r, p->h, &column, x, N, H, I));
     OK(tp_row_forward(r, p->y, &row, p->h, residual, NULL, N, O, H));
     OK(tp_row_backward(r, p->dh, &row, dy, p->h, N, O, H));
@@ -89,7 +89,7 @@ static void pair_equals_the_unsharded_product(void **state) {
 static void row_bias_counts_once(void **state) {
     (void)state;
     pair own = pair_open(P, rank);
-    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}};
+    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}, NULL};
     OK(tp_row_forward(&tp, own.y, &row, own.h, NULL, NULL, N, O, H)); /* h is zero */
     for (size_t i = 0; i < N * O; i++) assert_true(own.y[i] == own.b2[i % O]);
     pair_close(&own);
@@ -102,7 +102,7 @@ static void row_bias_gradient_counts_once(void **state) {
     float *ones = zeros(N * O);
     for (size_t i = 0; i < N * O; i++) ones[i] = 1;
     for (size_t i = 0; i < O; i++) own.db2[i] = 0.5f;
-    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}};
+    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}, NULL};
     OK(tp_row_backward(&tp, own.dh, &row, ones, own.h, N, O, H));
     for (size_t i = 0; i < O; i++) assert_true(own.db2[i] == N + 0.5f);
     free(ones);
@@ -137,7 +137,7 @@ static void alone_a_row_adds_its_residual_itself(void **state) {
     device_profile p;
     device_profile_init(&p, dev);
     const tp_region region = {.comm = tp.comm, .dev = &p.device};
-    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}};
+    tp_linear row = {{.w = own.w2, .dw = own.dw2}, {.w = own.b2, .dw = own.db2}, NULL};
     OK(tp_row_forward(&region, own.y, &row, own.h, residual, NULL, N, O, H));
     assert_int_equal(p.times[TIMED_linear_residual].calls, P == 1 ? 1 : 0);
     assert_int_equal(p.times[TIMED_bias_residual].calls, P == 1 ? 0 : 1);
