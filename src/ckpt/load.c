@@ -580,7 +580,7 @@ trine_status ckpt_adapt(ckpt_source *source, trine_comm *world, const char *fold
 }
 
 /* *base is owned by the caller. */
-static trine_status read_base(char **base, const char *folder) {
+static trine_status read_base_of_adapters(char **base, const char *folder) {
     peft_config config;
     struct stat st;
     TRY(peft_read_config(&config, folder));
@@ -598,7 +598,7 @@ static trine_status open_adapted(ckpt_source **source, trine_comm *world, const 
                                  FILE *out) {
     agreement c = {.world = world};
     char *base = NULL;
-    trine_status verdict, status = agree(&c, read_base(&base, folder), &verdict);
+    trine_status verdict, status = agree(&c, read_base_of_adapters(&base, folder), &verdict);
     if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
     if (status == TRINE_OK) status = open_plain(source, world, base, out);
     free(base);
