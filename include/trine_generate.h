@@ -41,13 +41,12 @@ typedef struct {
 trine_generate_config trine_generate_config_default(void);
 
 /* Loads the model at `path`: a checkpoint step-N, a folder of checkpoints (the newest complete one is used), or a
- * Hugging Face folder, or a folder of adapters. On `out` (NULL: no output) world rank 0 reports which one was loaded and which were skipped.
- * `config` and its strings are not needed afterwards; `world` must outlive the generator, which is owned by the
- * caller. Errors, on every rank alike: TRINE_EINVAL if the ranks' configurations differ (threads, timeout and the
- * library may differ), if the model or the number of ranks does not allow the layout, or if seq_length is more than
- * the model's; TRINE_EIO and TRINE_EDATA
- * if `path` has nothing complete; TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMPI, TRINE_EMATH. Collective over: world.
- */
+ * Hugging Face folder, or a folder of adapters. On `out` (NULL: no output) world rank 0 reports which one was
+ * loaded and which were skipped. `config` and its strings are not needed afterwards; `world` must outlive the
+ * generator, which is owned by the caller. Errors, on every rank alike: TRINE_EINVAL if the ranks' configurations
+ * differ (threads, timeout and the library may differ), if the model or the number of ranks does not allow the
+ * layout, or if seq_length is more than the model's; TRINE_EIO and TRINE_EDATA if `path` has nothing complete;
+ * TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMPI, TRINE_EMATH. Collective over: world. */
 trine_status trine_generator_create(trine_generator **generator, trine_world *world,
                                     const char *path, const trine_generate_config *config,
                                     FILE *out);

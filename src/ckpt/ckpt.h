@@ -70,10 +70,10 @@ trine_status ckpt_save(trine_mesh *mesh, const ckpt_image *image, const char *di
 
 typedef struct ckpt_source ckpt_source;
 
-/* Opens and verifies `path`: a checkpoint step-N, a folder of checkpoints (its newest complete one), a
- * Hugging Face folder, or a folder of adapters (hf/peft.h), which names its base. Rank 0 reports on `out` which checkpoints were skipped and why. *source is owned by
- * the caller. Errors, on every rank alike: TRINE_EIO, TRINE_EDATA when there is no complete checkpoint,
- * with the reasons; TRINE_ENOMEM; the collectives' own. Collective over: world. */
+/* Opens and verifies `path`: a checkpoint step-N, a folder of checkpoints (its newest complete one), a Hugging Face
+ * folder, or a folder of adapters (hf/peft.h), which names its base. Rank 0 reports on `out` which checkpoints were
+ * skipped and why. *source is owned by the caller. Errors, on every rank alike: TRINE_EIO, TRINE_EDATA when there
+ * is no complete checkpoint, with the reasons; TRINE_ENOMEM; the collectives' own. Collective over: world. */
 trine_status ckpt_open(ckpt_source **source, trine_comm *world, const char *path, FILE *out);
 
 /* Adds the adapters of a folder as PEFT writes them to what was opened, whose model has none. Errors, on every rank

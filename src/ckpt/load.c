@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/inside.h"
 #include "base/status.h"
+#include "ckpt/agreement.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/peft.h"
 #include "ckpt/source.h"
 
-#define REASON_BYTES      1024
 #define REASONS_BYTES     3072 /* of all candidates together; the limit of a message */
 #define FINGERPRINT_BYTES 4096 /* compared at each end of a tensor */
 
@@ -23,46 +23,6 @@
 #define LIST_AGAIN_SECONDS 60
 
 #define LATEST_BYTES 64
-
-/* ---- Agreement: a fault of one rank is reported on all ----------------------------------- */
-
-typedef struct {
-    trine_comm *world;
-    char reason[REASON_BYTES]; /* reason of the last failure; the same on every rank */
-} agreement;
-
-static int rank_of(const agreement *c) {
-    return trine_comm_rank(c->world);
-}
-
-/* Names a rank other than 0, with its host: lower ranks did not see the fault. */
-static void keep_reason(agreement *c) {
-    int rank = rank_of(c);
-    snprintf(c->reason, sizeof c->reason, "%s", status_message());
-    if (rank)
-        c_append(c->reason, sizeof c->reason, " (rank %d, on %s)", rank,
-                 comm_host_names(comm_world(c->world))[rank]);
-    status_clear();
-}
-
-/* *all = the status of the lowest rank that failed, whose message is in c->reason; it is not raised
- * yet (raise_agreed). Errors: the collectives' own. Collective over: world. */
-static trine_status agree(agreement *c, trine_status mine, trine_status *all) {
-    int size = trine_comm_size(c->world);
-    int64_t fault = mine == TRINE_OK ? 0 : (int64_t)(size - rank_of(c)) << 8 | (int64_t)mine;
-    if (mine != TRINE_OK) keep_reason(c);
-    TRY(trine_all_reduce(c->world, &fault, &fault, 1, TRINE_I64, TRINE_MAX));
-    *all = (trine_status)(fault & 0xff);
-    if (*all == TRINE_OK) return TRINE_OK;
-    return trine_broadcast(c->world, c->reason, sizeof c->reason, TRINE_U8,
-                           size - (int)(fault >> 8));
-}
-
-/* Raises the agreed status; only rank 0 has the message, so it is printed once. */
-static trine_status raise_agreed(const agreement *c, trine_status status) {
-    if (rank_of(c)) return status;
-    return status_user(RAISE(status, "%s", c->reason));
-}
 
 /* ---- One candidate --------------------------------------------------------------------------- */
 
@@ -104,7 +64,8 @@ static trine_status check_folder(const agreement *c, const char *path) {
     struct stat st;
     int cause = stat(path, &st) ? errno : 0;
     if (!cause && S_ISDIR(st.st_mode)) return TRINE_OK;
-    CHECK(!rank_of(c), TRINE_EIO, "%s is not visible on this rank; use a shared file system", path);
+    CHECK(!agreement_rank(c), TRINE_EIO, "%s is not visible on this rank; use a shared file system",
+          path);
     CHECK(!cause, TRINE_EIO, "%s: %s", path, strerror(cause));
     return RAISE(TRINE_EIO, "%s is not a folder", path);
 }
@@ -192,7 +153,8 @@ static trine_status compare_blocks(const char *path, const manifest_file *file, 
 /* Verifies this rank's share of a file with `before` file blocks in earlier files: every P-th block
  * of all files. */
 static trine_status verify_file(candidate *k, const manifest_file *file, size_t before) {
-    size_t P = (size_t)trine_comm_size(k->agreement->world), rank = (size_t)rank_of(k->agreement);
+    size_t P = (size_t)trine_comm_size(k->agreement->world),
+           rank = (size_t)agreement_rank(k->agreement);
     size_t blocks = manifest_blocks(file->bytes), first = (rank + P - before % P) % P;
     if (first >= blocks) return TRINE_OK;
     size_t count = (blocks - 1 - first) / P + 1;
@@ -275,7 +237,7 @@ static trine_status open_candidate(candidate *k, const stage *stages, ckpt_sourc
     trine_status status = TRINE_OK;
     *verdict = TRINE_OK;
     for (int i = 0; stages[i].work && status == TRINE_OK && *verdict == TRINE_OK; i++)
-        status = agree(k->agreement, run_stage(k, &stages[i]), verdict);
+        status = agreement_reach(k->agreement, run_stage(k, &stages[i]), verdict);
     free(k->text);
     free(k->file);
     if (status == TRINE_OK && *verdict == TRINE_OK)
@@ -305,7 +267,7 @@ static trine_status open_one(ckpt_source **source, agreement *c, const char *pat
     candidate k = {.agreement = c, .path = path, .step = named_step(path)};
     trine_status verdict;
     TRY(open_candidate(&k, stages, source, &verdict));
-    return verdict == TRINE_OK ? TRINE_OK : raise_agreed(c, verdict);
+    return verdict == TRINE_OK ? TRINE_OK : agreement_raise(c, verdict);
 }
 
 /* ---- The newest complete checkpoint ---------------------------------------------------------- */
@@ -413,7 +375,7 @@ static trine_status list_again(trial *t, int64_t step, bool *broken) {
 static trine_status try_all(ckpt_source **source, agreement *c, trial *t, FILE *out) {
     char reasons[REASONS_BYTES] = "";
     trine_status verdict = TRINE_EDATA;
-    bool first = rank_of(c) == 0;
+    bool first = agreement_rank(c) == 0;
     while (verdict != TRINE_OK) {
         int64_t step = first ? next_step(t) : -1;
         TRY(trine_broadcast(c->world, &step, 1, TRINE_I64, 0));
@@ -421,7 +383,7 @@ static trine_status try_all(ckpt_source **source, agreement *c, trial *t, FILE *
         candidate k = {.agreement = c, .path = t->dir, .inside = true, .step = step};
         TRY(open_candidate(&k, of_checkpoint, source, &verdict));
         if (verdict == TRINE_OK) return TRINE_OK;
-        if (!can_skip(verdict)) return raise_agreed(c, verdict);
+        if (!can_skip(verdict)) return agreement_raise(c, verdict);
         bool broken = false;
         TRY(trine_world_agree(comm_world(c->world),
                               first ? list_again(t, step, &broken) : TRINE_OK));
@@ -471,7 +433,7 @@ static trine_status list_folder(seen_folder *f, const char *path) {
 /* Opens the newest, if rank 0 sees checkpoints; *source stays NULL if no rank does. If only other
  * ranks do, starting from scratch would lose their run: an error. Collective over: world. */
 static trine_status open_seen(ckpt_source **source, agreement *c, seen_folder *f, FILE *out) {
-    int size = trine_comm_size(c->world), rank = rank_of(c);
+    int size = trine_comm_size(c->world), rank = agreement_rank(c);
     int64_t seen = f->count ? size - rank : 0; /* the maximum is the lowest rank that sees some */
     TRY(trine_all_reduce(c->world, &seen, &seen, 1, TRINE_I64, TRINE_MAX));
     if (!seen) return TRINE_OK;
@@ -488,9 +450,9 @@ static trine_status open_seen(ckpt_source **source, agreement *c, seen_folder *f
 trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const char *dir, FILE *out) {
     agreement c = {.world = world};
     seen_folder f = {0};
-    trine_status verdict, status = agree(&c, list_folder(&f, dir), &verdict);
+    trine_status verdict, status = agreement_reach(&c, list_folder(&f, dir), &verdict);
     *source = NULL;
-    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    if (status == TRINE_OK && verdict != TRINE_OK) status = agreement_raise(&c, verdict);
     if (status == TRINE_OK) status = open_seen(source, &c, &f, out);
     free(f.steps);
     free(f.name);
@@ -531,7 +493,7 @@ static trine_status open_kind(ckpt_source **source, agreement *c, seen_folder *f
     TRY(trine_broadcast(c->world, &kind, 1, TRINE_I64, 0));
     if (kind == A_CHECKPOINT) return open_one(source, c, f->name, of_checkpoint);
     if (kind == HUGGING_FACE) return open_one(source, c, f->name, of_hugging_face);
-    if (rank_of(c) == 0) check_latest(f->name, f->steps, f->count, out);
+    if (agreement_rank(c) == 0) check_latest(f->name, f->steps, f->count, out);
     return open_first_committed(source, c, f, out);
 }
 
@@ -540,9 +502,10 @@ static trine_status open_plain(ckpt_source **source, trine_comm *world, const ch
     agreement c = {.world = world};
     seen_folder f = {0};
     int64_t kind = 0;
-    trine_status verdict, status = agree(&c, look_at(&f, path, rank_of(&c) == 0, &kind), &verdict);
+    trine_status verdict,
+        status = agreement_reach(&c, look_at(&f, path, agreement_rank(&c) == 0, &kind), &verdict);
     *source = NULL;
-    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    if (status == TRINE_OK && verdict != TRINE_OK) status = agreement_raise(&c, verdict);
     if (status == TRINE_OK) status = open_kind(source, &c, &f, kind, out);
     free(f.steps);
     free(f.name);
@@ -566,7 +529,7 @@ trine_status ckpt_adapt(ckpt_source *source, trine_comm *world, const char *fold
     agreement c = {.world = world};
     adapting a = {source, folder};
     trine_status verdict;
-    TRY(agree(&c, comm_with_files(comm_world(world), attach, &a), &verdict));
+    TRY(agreement_reach(&c, comm_with_files(comm_world(world), attach, &a), &verdict));
     if (verdict == TRINE_OK) {
         uint64_t first = source->fingerprint;
         TRY(trine_broadcast(world, &first, 1, TRINE_I64, 0));
@@ -574,9 +537,9 @@ trine_status ckpt_adapt(ckpt_source *source, trine_comm *world, const char *fold
             first == source->fingerprint
                 ? TRINE_OK
                 : RAISE(TRINE_EIO, "%s differs from rank 0's; use a shared file system", folder);
-        TRY(agree(&c, mine, &verdict));
+        TRY(agreement_reach(&c, mine, &verdict));
     }
-    return verdict == TRINE_OK ? TRINE_OK : raise_agreed(&c, verdict);
+    return verdict == TRINE_OK ? TRINE_OK : agreement_raise(&c, verdict);
 }
 
 /* *base is owned by the caller. */
@@ -598,8 +561,9 @@ static trine_status open_adapted(ckpt_source **source, trine_comm *world, const 
                                  FILE *out) {
     agreement c = {.world = world};
     char *base = NULL;
-    trine_status verdict, status = agree(&c, read_base_of_adapters(&base, folder), &verdict);
-    if (status == TRINE_OK && verdict != TRINE_OK) status = raise_agreed(&c, verdict);
+    trine_status verdict,
+        status = agreement_reach(&c, read_base_of_adapters(&base, folder), &verdict);
+    if (status == TRINE_OK && verdict != TRINE_OK) status = agreement_raise(&c, verdict);
     if (status == TRINE_OK) status = open_plain(source, world, base, out);
     free(base);
     TRY(status);

@@ -14,6 +14,13 @@ void slice_name(char name[ST_NAME], const tensor *t, ckpt_kind kind) {
     snprintf(name, ST_NAME, "%s%s%s", t->prefix ? t->prefix : "", t->name, ending[kind]);
 }
 
+void slice_adapter_name(char name[ST_NAME], const tensor *t) {
+    static const char before[] = "base_model.model.";
+    char own[ST_NAME];
+    slice_name(own, t, CKPT_WEIGHT);
+    snprintf(name, ST_NAME, "%s%.*s", before, (int)(ST_NAME - sizeof before), own);
+}
+
 st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type) {
     st_entry e = {.known = true, .type = type};
     uint64_t rows = t->parts * t->global_rows, cols = t->global_cols;

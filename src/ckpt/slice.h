@@ -34,6 +34,8 @@ typedef struct {
 
 /* The name in files of a tensor. Pure. */
 void slice_name(char name[ST_NAME], const tensor *t, ckpt_kind kind);
+/* The name of an adapter's weight in a file of PEFT: behind "base_model.model.". Pure. */
+void slice_adapter_name(char name[ST_NAME], const tensor *t);
 
 /* The entry of a tensor in a file's header; begin and end are left 0. `t` may be any rank's. Pure. */
 st_entry slice_entry(const tensor *t, ckpt_kind kind, trine_dtype type);

@@ -8,7 +8,6 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "ckpt/hf/hf.h"
-#include "ckpt/hf/peft.h"
 #include "ckpt/settings.h"
 #include "model/gpt.h"
 
@@ -86,7 +85,7 @@ const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kin
     slice_name(full, t, kind);
     const st_entry *found = find_in_files(source, full, file);
     if (found || kind != CKPT_WEIGHT) return found;
-    if (t->adapter) peft_name(full, t);
+    if (t->adapter) slice_adapter_name(full, t);
     if (t->adapter && (found = find_in_files(source, full, file))) return found;
     if (source->has_state) return NULL;
     return find_in_files(source, t->name, file); /* saved from GPT2Model, without prefix */

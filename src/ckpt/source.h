@@ -27,14 +27,14 @@ bool hf_is(const char *path);
  * ckpt_close frees what was filled in any case. Not collective. */
 trine_status hf_open(ckpt_source *source, const char *path);
 
-/* Writes `source` (a checkpoint or a Hugging Face folder) as a Hugging Face folder: config.json with the tokens, and
- * model.safetensors with the fp32 masters if there are any, else the weights unchanged, and the tokenizer's files
- * that its folder has (tokenizer_files.h). Adapters are added to the weights that they belong to. Errors: TRINE_EIO, also when `out` exists and is not an empty folder;
- * TRINE_EDATA, TRINE_ENOMEM. Not collective. */
+/* Writes `source` (a checkpoint or a Hugging Face folder) as a Hugging Face folder: config.json with the tokens,
+ * and model.safetensors with the fp32 masters if there are any, else the weights unchanged, and the tokenizer's
+ * files that its folder has (tokenizer_files.h). Adapters are added to the weights that they belong to. Errors:
+ * TRINE_EIO, also when `out` exists and is not an empty folder; TRINE_EDATA, TRINE_ENOMEM. Not collective. */
 trine_status hf_export(const ckpt_source *source, const hf_tokens *tokens, const char *out);
 
-/* The same for its adapters alone, as PEFT writes them (hf/peft.h). base: the folder or the name of the model that they
- * belong to, NULL: not known. Not collective. */
+/* The same for its adapters alone, as PEFT writes them (hf/peft.h). base: the folder or the name of the model that
+ * they belong to, NULL: not known. Not collective. */
 trine_status peft_export(const ckpt_source *source, const char *base, const char *out);
 
 /* The tensor `name` ("h.0.ln_1.weight") of a kind, in any of the files, under its name there or, weights

@@ -9,8 +9,8 @@ const char *model_trained(const trine_model *m);
 /* Whether some tensors of a model may be frozen: it has patterns, or adapters, whose base is. Pure. */
 bool model_freezes(const trine_model *m);
 
-/* Whether a tensor, named as in files, is trained: the last pattern that matches says it. Without one every tensor is,
- * but with `adapters` (trine_lora) theirs alone. Pure. */
+/* Whether a tensor, named as in files, is trained: the last pattern that matches says it. Without one every tensor
+ * is, but with `adapters` (trine_lora) theirs alone. Pure. */
 bool model_trains(const trine_model *m, const char *name_in_files);
 bool trained_by(const char *patterns, bool adapters, const char *name_in_files);
 

@@ -70,7 +70,7 @@ static trine_status choose_all(job *j, const ckpt_source *source) {
         if (j->adapters != t.adapter) continue;
         exported *e = &j->tensors[j->count++];
         TRY(choose(source, &t, e));
-        if (j->adapters) peft_name(e->entry.name, &t);
+        if (j->adapters) slice_adapter_name(e->entry.name, &t);
     }
     return TRINE_OK;
 }

@@ -19,12 +19,6 @@ bool peft_is(const char *path) {
            !inside_has(path, HF_CONFIG_FILE);
 }
 
-void peft_name(char name[ST_NAME], const tensor *t) {
-    char plain[ST_NAME];
-    slice_name(plain, t, CKPT_WEIGHT);
-    snprintf(name, ST_NAME, PEFT_PREFIX "%.*s", (int)(ST_NAME - sizeof PEFT_PREFIX), plain);
-}
-
 /* ---- The configuration ------------------------------------------------------------------------- */
 
 static trine_status read_config(peft_config *c, const char *folder, uint64_t *fingerprint) {
@@ -55,7 +49,7 @@ static trine_status expect_adapters(const st_file *file, const trine_model *mode
         tensor t = gpt_tensor(model, i);
         char name[ST_NAME];
         if (!t.adapter) continue;
-        peft_name(name, &t);
+        slice_adapter_name(name, &t);
         const st_entry *entry = st_find(&file->header, name);
         CHECK(entry, TRINE_EDATA, "%s has no tensor %s, which " PEFT_CONFIG_FILE " requires",
               file->path, name);
@@ -67,7 +61,7 @@ static trine_status expect_adapters(const st_file *file, const trine_model *mode
         for (size_t i = 0, count = gpt_tensor_count(model); !known && i < count; i++) {
             tensor t = gpt_tensor(model, i);
             char name[ST_NAME];
-            peft_name(name, &t);
+            slice_adapter_name(name, &t);
             known = t.adapter && !strcmp(name, file->header.entries[e].name);
         }
         CHECK(known, TRINE_EINVAL,

@@ -14,7 +14,6 @@
 
 #define PEFT_CONFIG_FILE "adapter_config.json"
 #define PEFT_MODEL_FILE  "adapter_model.safetensors"
-#define PEFT_PREFIX      "base_model.model."
 
 /* What an adapter_config.json says. */
 typedef struct {
@@ -22,28 +21,26 @@ typedef struct {
     char *base; /* base_model_name_or_path; NULL: none. Owned: free */
 } peft_config;
 
-/* Parses an adapter_config.json. `path` is for messages, which begin with it. Errors: TRINE_EDATA for invalid JSON or
- * a value that is missing or invalid; TRINE_EINVAL names what is not supported; TRINE_ENOMEM; *c is empty then. Pure. */
+/* Parses an adapter_config.json. `path` is for messages, which begin with it. Errors: TRINE_EDATA for invalid JSON
+ * or a value that is missing or invalid; TRINE_EINVAL names what is not supported; TRINE_ENOMEM; *c is empty then.
+ * Pure. */
 trine_status peft_config_parse(peft_config *c, const char *text, size_t bytes, const char *path);
 
 /* The text of an adapter_config.json for the model's adapters and its base (NULL: none), owned by the caller (free).
  * Errors: TRINE_ENOMEM. Pure. */
 trine_status peft_config_print(const trine_model *model, const char *base, char **text);
 
-/* Whether `path` is a folder of adapters: it has an adapter_config.json, and neither a manifest nor a config.json. Not
- * collective. */
+/* Whether `path` is a folder of adapters: it has an adapter_config.json, and neither a manifest nor a config.json.
+ * Not collective. */
 bool peft_is(const char *path);
 
 /* Reads a folder's adapter_config.json. Errors: those of peft_config_parse, TRINE_EIO. Not collective. */
 trine_status peft_read_config(peft_config *c, const char *folder);
 
-/* Adds a folder's adapters to a source, whose model has none: its model gets them, and its files. Each adapter of each
- * target must be there once, in its shape. The source's fingerprint becomes that of both. Errors: TRINE_EINVAL if the
- * model has adapters already or has no matrix of a target's name; TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM; the source is
- * then closed by ckpt_close as before. Not collective. */
+/* Adds a folder's adapters to a source, whose model has none: its model gets them, and its files. Each adapter of
+ * each target must be there once, in its shape. The source's fingerprint becomes that of both. Errors: TRINE_EINVAL
+ * if the model has adapters already or has no matrix of a target's name; TRINE_EDATA, TRINE_EIO, TRINE_ENOMEM; the
+ * source is then closed by ckpt_close as before. Not collective. */
 trine_status peft_attach(ckpt_source *source, const char *folder);
-
-/* "base_model.model." and the tensor's name in files. Pure. */
-void peft_name(char name[ST_NAME], const tensor *t);
 
 #endif
