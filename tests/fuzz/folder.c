@@ -50,6 +50,7 @@ static char fuzz_root[64];
 #define comm_host_names(world)                            ((void)(world), (const char *const *)&fuzz_host)
 #define comm_with_files(world, work, context)             ((void)(world), (work)(context))
 static const char *const fuzz_host = "here";
+#include "ckpt/agreement.c"
 #include "ckpt/load.c"
 
 #define nanosleep(time, left)                   ((void)(time))

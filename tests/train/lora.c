@@ -10,6 +10,7 @@
 
 #include "comm/api/comm.h"
 #include "comm/api/observe.h"
+#include "model/lora.h"
 #include "trine_checkpoint.h"
 
 static char base[TRAINING_FOLDER];
@@ -72,6 +73,13 @@ static double step(trine_trainer *t) {
     return m.loss;
 }
 
+static void scales(void **state) {
+    (void)state;
+    assert_true(lora_scale(&(trine_lora){.rank = 16, .alpha = 32}) == 2);
+    assert_true(lora_scale(&(trine_lora){.rank = 16, .alpha = 32, .rslora = true}) == 8);
+    assert_true(lora_scale(&(trine_lora){.rank = 16}) == 0.5); /* PEFT's alpha */
+}
+
 /* ---- Traffic --------------------------------------------------------------------------------- */
 
 /* Calls over tp of a step, by their size: one of (N, C), or of a share of it. */
@@ -108,6 +116,7 @@ static void no_message_more(void **state) {
     (void)state;
     for (int i = 0; i < 8 && trine_world_size(harness_world) > 1; i++) {
         trine_config c = config_of(2), without;
+        c.model.trained = "+*"; /* a frozen base sends less */
         c.parallel.sequence_parallel = i % 2;
         c.parallel.split_backward = i / 2 % 2;
         c.parallel.recompute = i / 4 ? TRINE_RECOMPUTE_FULL : TRINE_RECOMPUTE_NONE;
@@ -200,10 +209,8 @@ static void others_are_refused(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_message_more),
-        CASE(a_base_gets_them),
-        CASE(resumed_in_bits),
-        CASE(others_are_refused),
+        cmocka_unit_test(scales), cmocka_unit_test(no_message_more), CASE(a_base_gets_them),
+        CASE(resumed_in_bits),    CASE(others_are_refused),
     };
     return HARNESS_RUN(argc, argv, tests);
 }
