@@ -23,6 +23,7 @@ static const size_t strings[] = {
     offsetof(trine_config, data.tokenizer),        offsetof(trine_config, parallel.schedule_file),
     offsetof(trine_config, parallel.pp_split),     offsetof(trine_config, parallel.device),
     offsetof(trine_config, parallel.cuda_library), offsetof(trine_config, trace.file),
+    offsetof(trine_config, model.trained),
 };
 _Static_assert(sizeof strings / sizeof *strings == TRAINER_STRINGS, "a copy of each");
 

@@ -60,7 +60,7 @@ typedef struct {
     size_t count;
 } trainer_tensor;
 
-enum { TRAINER_STRINGS = 8 }; /* of a trine_config */
+enum { TRAINER_STRINGS = 9 }; /* of a trine_config */
 #define TRAINER_TRACED 200
 
 struct trine_trainer {

@@ -50,8 +50,8 @@ static void rows_share_nothing(void **state) {
         assert_true(a->offset < sizes[a->base]);
         assert_int_equal(a->saved > 0, a->role >= OPTION_LAYOUT);
         assert_true(!a->absent || a->role == OPTION_MODEL || a->kind == OPTION_KIND_FLAG ||
-                    a->kind == OPTION_KIND_INT || a->kind == OPTION_KIND_CHOICE ||
-                    a->kind == OPTION_KIND_GLOBS);
+                    a->kind == OPTION_KIND_INT || a->kind == OPTION_KIND_DOUBLE ||
+                    a->kind == OPTION_KIND_CHOICE || a->kind == OPTION_KIND_GLOBS);
         for (size_t j = 0; j < i; j++) {
             const option *b = &o.rows[j];
             if (b->kind == OPTION_KIND_HEADING) continue;

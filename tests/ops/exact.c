@@ -85,8 +85,9 @@ static void reference(int64_t digits[SQUARES_DIGITS], const float *x, const ops_
 
 /* Parts that start anywhere, touch, are empty, lie inside of a block; more than OPS_PARTS of them. */
 static int parts_of_all_kinds(ops_part parts[]) {
-    const size_t ends[] = {0,   1,   1,   63,  64,  70,  70,  90,  127, 128, 200, 256,     320,
-                           321, 321, 384, 448, 500, 577, 600, 601, 640, 704, 999, N - 500, N};
+    const size_t ends[] = {0,   1,   1,   63,  64,  70,  70,  90,  127, 128, 200, 256, 320,     321,
+                           321, 384, 448, 500, 577, 600, 601, 640, 704, 705, 711, 720, 731,     768,
+                           769, 800, 832, 833, 850, 896, 897, 900, 960, 970, 990, 999, N - 500, N};
     int count = 0;
     for (size_t i = 0; i + 1 < sizeof ends / sizeof *ends; i++)
         if (i % 7 != 5) parts[count++] = (ops_part){.at = ends[i], .n = ends[i + 1] - ends[i]};
@@ -96,7 +97,7 @@ static int parts_of_all_kinds(ops_part parts[]) {
 
 static void squares_have_the_same_digits_on_every_device(void **state) {
     (void)state;
-    ops_part parts[32];
+    ops_part parts[64];
     float *x = numbers_of_all_sizes();
     int64_t want[SQUARES_DIGITS], got[SQUARES_DIGITS];
     int count = parts_of_all_kinds(parts);
@@ -118,7 +119,7 @@ static void squares_have_the_same_digits_on_every_device(void **state) {
 /* Slices from a multiple of EXACT_BLOCK on, in any order: each with its elements of the parts. */
 static void add_slice(device *d, int64_t *digits, const float *x, const ops_part *parts, int count,
                       size_t begin, size_t end) {
-    ops_part own[32];
+    ops_part own[64];
     int n = 0;
     for (int p = 0; p < count; p++) {
         size_t from = parts[p].at > begin ? parts[p].at : begin, to = parts[p].at + parts[p].n;
@@ -130,7 +131,7 @@ static void add_slice(device *d, int64_t *digits, const float *x, const ops_part
 
 static void no_division_into_slices_changes_a_digit(void **state) {
     (void)state;
-    ops_part parts[32];
+    ops_part parts[64];
     float *x = numbers_of_all_sizes();
     int64_t want[SQUARES_DIGITS], got[SQUARES_DIGITS];
     int count = parts_of_all_kinds(parts);

@@ -23,10 +23,10 @@ static int strings_in_header(void) {
 /* All strings, at the beginning of a buffer that is overwritten later. */
 static trine_config config_in(char *text) {
     trine_config c = trine_config_default();
-    const char **const all[] = {&c.data.data_path,        &c.data.val_data_path,
-                                &c.data.tokenizer,        &c.parallel.schedule_file,
-                                &c.parallel.pp_split,     &c.parallel.device,
-                                &c.parallel.cuda_library, &c.trace.file};
+    const char **const all[] = {
+        &c.data.data_path,         &c.data.val_data_path, &c.data.tokenizer,
+        &c.parallel.schedule_file, &c.parallel.pp_split,  &c.parallel.device,
+        &c.parallel.cuda_library,  &c.trace.file,         &c.model.trained};
     assert_int_equal(sizeof all / sizeof *all, strings_in_header());
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         sprintf(text + 8 * i, "text %zu", i);
