@@ -12,6 +12,7 @@
     X(trine_layout)                                                                                \
     X(trine_coord)                                                                                 \
     X(trine_tally)                                                                                 \
+    X(trine_lora)                                                                                  \
     X(trine_rope_scaling)                                                                          \
     X(trine_model)                                                                                 \
     X(trine_parallel)                                                                              \

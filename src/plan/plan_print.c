@@ -139,6 +139,7 @@ static void print_option(void *context, const option *row, const char *value) {
 /* Of the heaviest rank, without what libraries take beside the plan. */
 static double plan_mib(const search_space *s, const search_layout *l) {
     trine_config c = search_config(s, l);
+    c.parallel.layout.dp = search_dp(s, l);
     bool gpu = !strcmp(c.parallel.device, "cuda");
     return (double)(l->bytes - (gpu ? CUDA_RESERVE + outside_plan_libraries(&c) : 0)) / MIB;
 }
