@@ -1,4 +1,5 @@
 #!/bin/bash
+# TEST longer=spills
 # No kernel keeps registers in local memory but those of tests/build/spills (architecture, registers, bytes of spilling
 # stores and loads, kernel), as ptxas said when nvcc compiled them (the Makefile's FILE.o.ptxas). A line of the list that
 # is no longer so is a fault, too: the list shrinks. Its figures are those of one version of ptxas. A new list:
