@@ -262,20 +262,23 @@ static void report(const access &a, const char *did, const char *does, const voi
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
+/* The page that was looked up last, and its number. */
+static page *recent;
+static uintptr_t recent_number;
+
 static cell *cell_of(uintptr_t p) {
-    static uintptr_t last;
-    static page *at;
-    if (!at || p / PAGE != last) {
+    if (!recent || p / PAGE != recent_number) {
         page *&found = pages[p / PAGE];
         if (!found) found = (page *)calloc(1, sizeof *found);
         if (!found) emu_fault("no memory for the accesses of a page");
-        at = found;
-        last = p / PAGE;
+        recent = found;
+        recent_number = p / PAGE;
     }
-    return &at->cells[p % PAGE / GRAIN];
+    return &recent->cells[p % PAGE / GRAIN];
 }
 
 void emu_races_forget(const void *p, size_t bytes) {
+    recent = NULL;
     for (uintptr_t at = (uintptr_t)p; on && at < (uintptr_t)p + bytes; at += PAGE) {
         auto found = pages.find(at / PAGE);
         if (found == pages.end()) continue;

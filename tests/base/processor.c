@@ -142,7 +142,10 @@ static void it_has_what_the_system_says(void **state) {
     while (in && strncmp(line, "flags", 5) != 0 && fgets(line, sizeof line, in)) {
     }
     if (in) fclose(in);
-    if (strncmp(line, "flags", 5) != 0) skip();
+    if (strncmp(line, "flags", 5) != 0) {
+        print_message("# /proc/cpuinfo has no flags: nothing to compare\n");
+        return;
+    }
     processor_read(has);
     for (int i = 0; i < PROCESSOR_FEATURES; i++) {
         bool listed = has_word(line, linux_name(rows[i].name));

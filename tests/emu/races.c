@@ -25,12 +25,6 @@ static void begin(void) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-static void wanted(void) {
-    if (emu_races_possible()) return;
-    print_message("SKIP: other sanitizers exclude -fsanitize=thread\n");
-    skip();
-}
-
 static void finish(void) {
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
@@ -57,7 +51,6 @@ static void rounds_without(void) {
 
 static void threads_of_a_block(void **state) {
     (void)state;
-    wanted();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         emu_seed(seed);
         launch_reverse(a, y, x, BLOCKS, BARRIER);
@@ -83,7 +76,6 @@ static void shuffle_alone(void) {
 
 static void lanes_of_a_warp(void **state) {
     (void)state;
-    wanted();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         emu_seed(seed);
         launch_warps(a, y, x, BLOCKS, BARRIER);
@@ -108,7 +100,6 @@ static void reads_of_the_next(void) {
 
 static void blocks_of_a_launch(void **state) {
     (void)state;
-    wanted();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         emu_seed(seed);
         launch_blocks(a, (int *)y, BLOCKS, OWN);
@@ -166,7 +157,6 @@ static void one_of_two_readers(void) {
 
 static void streams_and_events(void **state) {
     (void)state;
-    wanted();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         emu_seed(seed);
         write_then_read(EVENT);
@@ -198,7 +188,6 @@ static void one_stage(void) {
 
 static void asynchronous_copies(void **state) {
     (void)state;
-    wanted();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         emu_seed(seed);
         launch_stages(a, y, x, BLOCKS, IN_TIME);
@@ -214,7 +203,6 @@ static void asynchronous_copies(void **state) {
 /* A warp reads 32 floats of device memory and writes 32; shared memory it writes and reads once. */
 static void costs(void **state) {
     (void)state;
-    wanted();
     const struct {
         int stride;
         uint64_t sectors, passes;
@@ -238,7 +226,8 @@ int main(void) {
         cmocka_unit_test(blocks_of_a_launch),  cmocka_unit_test(streams_and_events),
         cmocka_unit_test(asynchronous_copies), cmocka_unit_test(costs),
     };
+    if (!emu_races_possible()) return harness_skip("other sanitizers exclude -fsanitize=thread");
     setenv("TRINE_EMU_ACCESSES", "/dev/null", 1);
-    if (emu_races_possible()) begin();
+    begin();
     return HARNESS_RUN_ALONE(tests);
 }
