@@ -459,18 +459,23 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
     return TRINE_OK;
 }
 
+/* Of a file's prints, which have all steps; those of a run that was repeated end with the wrong one. */
+static size_t in_file(const run_prints *b, int steps) {
+    size_t found = 0;
+    for (size_t n = 0; n < b->count * (size_t)steps; n++) found += b->items[n].count > 0;
+    return found;
+}
+
 static void print_verdict(const verification *v, verify_verdict verdict, FILE *out) {
     static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
                                         "wrong"};
     const int steps = v->request->steps;
-    size_t in_file = 0;
-    for (size_t n = 0; n < v->b.count * (size_t)steps; n++) in_file += v->b.items[n].count > 0;
     if (v->a.skipped)
         c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
                   v->a.skipped);
     if (v->request->against)
         c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
-                  in_file, v->a.count * (size_t)steps, v->request->against);
+                  in_file(&v->b, steps), v->a.count * (size_t)steps, v->request->against);
     else
         c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict], steps,
                   v->a.count, prove_verdict_text(v->proved));
