@@ -89,6 +89,9 @@ trine_status ckpt_open_newest(ckpt_source **source, trine_comm *world, const cha
  * TRINE_EDATA, TRINE_EINVAL, TRINE_ENOMEM. Not collective. */
 trine_status ckpt_peek(trine_model *model, bool *found, const char *path);
 
+/* The folder of the adapters that were added, by ckpt_adapt or by ckpt_open of it; NULL: none. Pure. */
+const char *ckpt_adapters(const ckpt_source *source);
+
 /* Closes and frees; sets *source, which may be NULL, to NULL. Not collective. */
 void ckpt_close(ckpt_source **source);
 

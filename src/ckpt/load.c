@@ -542,27 +542,11 @@ trine_status ckpt_adapt(ckpt_source *source, trine_comm *world, const char *fold
     return verdict == TRINE_OK ? TRINE_OK : agreement_raise(&c, verdict);
 }
 
-/* *base is owned by the caller. */
-static trine_status read_base_of_adapters(char **base, const char *folder) {
-    peft_config config;
-    struct stat st;
-    TRY(peft_read_config(&config, folder));
-    *base = config.base;
-    CHECK(*base, TRINE_EINVAL, "%s/" PEFT_CONFIG_FILE " names no base; give it and --adapter %s",
-          folder, folder);
-    CHECK(stat(*base, &st) == 0 && S_ISDIR(st.st_mode), TRINE_EIO,
-          "%s/" PEFT_CONFIG_FILE ": its base %s is no folder here; give the base's folder and "
-          "--adapter %s",
-          folder, *base, folder);
-    return TRINE_OK;
-}
-
 static trine_status open_adapted(ckpt_source **source, trine_comm *world, const char *folder,
                                  FILE *out) {
     agreement c = {.world = world};
     char *base = NULL;
-    trine_status verdict,
-        status = agreement_reach(&c, read_base_of_adapters(&base, folder), &verdict);
+    trine_status verdict, status = agreement_reach(&c, peft_base(&base, folder), &verdict);
     if (status == TRINE_OK && verdict != TRINE_OK) status = agreement_raise(&c, verdict);
     if (status == TRINE_OK) status = open_plain(source, world, base, out);
     free(base);

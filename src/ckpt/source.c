@@ -18,6 +18,7 @@ void ckpt_close(ckpt_source **source) {
     free(s->files);
     if (s->has_state) manifest_free(&s->written);
     free(s->path);
+    free(s->adapters);
     free(s);
     *source = NULL;
 }
@@ -46,6 +47,10 @@ trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
     if (source->has_state) TRY(settings_model(source->written.config, model));
     if (source->lora.rank) model->lora = source->lora;
     return source->has_state ? expect_tensors(source, model) : TRINE_OK;
+}
+
+const char *ckpt_adapters(const ckpt_source *source) {
+    return source->adapters;
 }
 
 const ckpt_state *ckpt_saved_state(const ckpt_source *source) {

@@ -11,6 +11,7 @@ struct ckpt_source {
     int file_count;
     trine_model model;
     trine_lora lora;  /* of adapters that were added (peft_attach), in the last of `files`; rank 0: none */
+    char *adapters;   /* their folder; NULL: none */
     bool has_state;   /* a checkpoint, with state, not weights alone */
     manifest written; /* where has_state */
     uint64_t fingerprint;   /* XXH3 of all JSON read from a Hugging Face folder */

@@ -12,7 +12,7 @@
 #define CONFIG_MOST_WIDTH   (1 << 26)
 #define CONFIG_MOST_SAMPLES (1 << 20)
 
-#define CONFIG_MOST_ROWS 128
+#define CONFIG_MOST_ROWS 160
 
 #define CONFIG_NO_FILE "none" /* --val-data-path none: no validation, where there would be one by default */
 

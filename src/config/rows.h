@@ -265,6 +265,8 @@ static const option rows[] = {
          "load only the weights; start at step 0 with a new optimizer")},
     {OF_CHECKPOINT, GIVEN, OPTION_STRING("pretrained-checkpoint", trine_checkpoint, pretrained, "PATH", NULL,
          "with --load auto: what to load the weights of, as with --finetune, where --save has no checkpoint yet")},
+    {OF_CHECKPOINT, GIVEN, OPTION_STRING("adapter", trine_checkpoint, adapter, "FOLDER", NULL,
+         "low-rank adapters as PEFT writes them, which are added to the weights that a new run begins with")},
     {OF_CHECKPOINT, JOINT, .alias = "exit-duration-in-mins", OPTION_DOUBLE("max-minutes", trine_checkpoint,
          max_minutes, "X", 0, INFINITY, 0,
          "save and exit with status 75 after this many minutes; 0: never; --lr-decay-style wsd: decay and end "

@@ -113,6 +113,11 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
                                const ckpt_source *source) {
     bool weights_only = weights_alone(c, source);
     trine_model saved;
+    const char *adapters = ckpt_adapters(source);
+    CHECK(weights_only || !adapters, TRINE_EINVAL,
+          "%s is a run in the middle, without the adapters of %s; with --load-weights-only a new "
+          "run begins with both",
+          ckpt_path(source), adapters);
     TRY(ckpt_model(source, &saved));
     TRY(settings_same_model(&saved, &t->config.model, weights_only, ckpt_path(source)));
     if (!weights_only)
@@ -190,8 +195,10 @@ static void report_data(const trine_trainer *t, const ckpt_source *source, FILE 
 static trine_status report_start(const trine_trainer *t, const trine_checkpoint *c,
                                  const ckpt_source *source, FILE *out) {
     if (!(out = report_stream(t, out))) return TRINE_OK;
+    const char *adapters = ckpt_adapters(source);
     if (weights_alone(c, source))
-        fprintf(out, "loaded the weights of %s: step 0, new optimizer\n", ckpt_path(source));
+        fprintf(out, "loaded the weights of %s%s%s: step 0, new optimizer\n", ckpt_path(source),
+                adapters ? " and the adapters of " : "", adapters ? adapters : "");
     else
         fprintf(out,
                 "resumed from %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
@@ -225,15 +232,23 @@ static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
 
+/* The same, with the adapters that were asked for. Collective over: world. */
+static trine_status load_adapted(trine_trainer *t, const trine_checkpoint *c, ckpt_source *source,
+                                 FILE *out) {
+    if (c->adapter) TRY(status_user(ckpt_adapt(source, world_of(t), c->adapter)));
+    return load_source(t, c, source, out);
+}
+
 /* What "auto" loads where no checkpoint was saved yet. Collective over: world. */
 static trine_status load_first(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
-    trine_checkpoint first = {.load = c->pretrained, .load_weights_only = true};
+    trine_checkpoint first = {
+        .load = c->pretrained, .load_weights_only = true, .adapter = c->adapter};
     FILE *own = report_stream(t, out);
     if (own) fprintf(own, "no checkpoint in %s; starting at step 0\n", c->save);
     if (!c->pretrained) return TRINE_OK;
     ckpt_source *source;
     TRY(ckpt_open(&source, world_of(t), c->pretrained, out));
-    trine_status status = load_source(t, &first, source, out);
+    trine_status status = load_adapted(t, &first, source, out);
     ckpt_close(&source);
     return status;
 }
@@ -245,7 +260,8 @@ static trine_status load(trine_trainer *t, const trine_checkpoint *c, FILE *out)
     TRY(request_is_auto(c) ? ckpt_open_newest(&source, world, c->save, out)
                            : ckpt_open(&source, world, c->load, out));
     if (!source) return load_first(t, c, out);
-    trine_status status = load_source(t, c, source, out);
+    trine_status status =
+        request_is_auto(c) ? load_source(t, c, source, out) : load_adapted(t, c, source, out);
     if (request_is_auto(c) && ckpt_saved_state(source)) t->saved = t->steps;
     ckpt_close(&source);
     return status;

@@ -24,7 +24,7 @@ static options make_table(const char *program, const trine_config *config, const
 #define SCALES    "requires --fp16 without --loss-scale: a dynamic loss scale"
 #define REQUEST_RULE(i)                                                                            \
     { NULL, request_fault(c, i) != NULL, request_fault(c, i) }
-_Static_assert(REQUEST_RULES == 3, "all are in check_rules");
+_Static_assert(REQUEST_RULES == 5, "all are in check_rules");
 #define ON_GPUS "requires --device cuda"
 
 /* Refuses options without effect or with an unintended one. What depends on the number of ranks is no fault: --zero with dp 1
@@ -43,6 +43,8 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         REQUEST_RULE(0),
         REQUEST_RULE(1),
         REQUEST_RULE(2),
+        REQUEST_RULE(3),
+        REQUEST_RULE(4),
         {"load-weights-only", !c->load, "--load-weights-only requires --load"},
         {"save-interval", c->save_interval && !c->save, "--save-interval requires --save"},
         {"save-at-tokens", !c->save, "--save-at-tokens requires --save"},

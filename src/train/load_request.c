@@ -1,9 +1,11 @@
 #include "train/load_request.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/hf/peft.h"
 #include "ckpt/source.h"
 #include "model/shape.h"
 
@@ -23,16 +25,30 @@ const char *request_fault(const trine_checkpoint *c, int i) {
          "path, or --pretrained-checkpoint PATH for both"},
         {c->pretrained && !automatic,
          "--pretrained-checkpoint requires --load auto; without it, use --load PATH --finetune"},
+        {c->adapter && !c->load, "--adapter requires --load, with the model that it belongs to"},
+        {c->adapter && automatic && !c->pretrained,
+         "--adapter with --load auto requires --pretrained-checkpoint, with the model that it "
+         "belongs to"},
     };
     return rules[i].wrong ? rules[i].text : NULL;
 }
 
-/* *found: whether `path` (NULL: none) has a model. */
-static trine_status model_of(const char *path, trine_model *model, bool *found) {
+static trine_status read_adapters(trine_lora *lora, const char *folder) {
+    peft_config config;
+    TRY(peft_read_config(&config, folder));
+    *lora = config.lora;
+    free(config.base);
+    return TRINE_OK;
+}
+
+/* *found: whether `path` (NULL: none) has a model, which gets these adapters (NULL: none). */
+static trine_status model_with(const char *path, const char *adapters, trine_model *model,
+                               bool *found) {
     trine_model m;
     *found = false;
     if (path) TRY(ckpt_peek(&m, found, path));
     if (!*found) return TRINE_OK;
+    if (adapters) TRY(read_adapters(&m.lora, adapters));
     m.trained = model->trained;
     m.hidden_dropout = model->hidden_dropout, m.attention_dropout = model->attention_dropout;
     m.lora.dropout = model->lora.dropout;
@@ -42,11 +58,22 @@ static trine_status model_of(const char *path, trine_model *model, bool *found) 
     return TRINE_OK;
 }
 
+/* The same, where `path` may be a folder of adapters. */
+static trine_status model_of(const char *path, const char *adapters, trine_model *model,
+                             bool *found) {
+    char *base;
+    if (!path || !peft_is(path)) return model_with(path, adapters, model, found);
+    TRY(peft_base(&base, path));
+    trine_status status = model_with(base, path, model, found);
+    free(base);
+    return status;
+}
+
 trine_status trine_checkpoint_model(const trine_checkpoint *c, trine_model *model) {
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(model, "model");
     bool found = false;
-    if (!request_is_auto(c)) return model_of(c->load, model, &found);
-    TRY(model_of(c->save, model, &found));
-    return found ? TRINE_OK : model_of(c->pretrained, model, &found);
+    if (!request_is_auto(c)) return model_of(c->load, c->adapter, model, &found);
+    TRY(model_of(c->save, NULL, model, &found));
+    return found ? TRINE_OK : model_of(c->pretrained, c->adapter, model, &found);
 }

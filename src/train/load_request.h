@@ -9,7 +9,7 @@
 bool request_is_auto(const trine_checkpoint *c);
 
 /* What is wrong with the request, number i of all rules; NULL: nothing. Pure. */
-enum { REQUEST_RULES = 3 };
+enum { REQUEST_RULES = 5 };
 const char *request_fault(const trine_checkpoint *c, int i);
 
 #endif

@@ -1,5 +1,4 @@
 #!/bin/bash
-# TEST longer=spills
 # No kernel keeps registers in local memory but those of tests/build/spills (architecture, registers, bytes of spilling
 # stores and loads, kernel), as ptxas said when nvcc compiled them (the Makefile's FILE.o.ptxas). A line of the list that
 # is no longer so is a fault, too: the list shrinks. Its figures are those of one version of ptxas. A new list:
@@ -66,9 +65,7 @@ check "a kernel of the list that no longer spills is" sees 0 0
 : >"$dir/list"
 check "one that is not listed is" sees 12 20
 
-if [ -z "${TRINE_FULL:-}" ]; then
-    skip "the kernels of nvcc" "not in make check: the list was put together from objects that were compiled one by one"
-elif [ ! -e "$BUILD/libtrine_cuda.so" ] || [ -z "$nvcc" ]; then
+if [ ! -e "$BUILD/libtrine_cuda.so" ] || [ -z "$nvcc" ]; then
     skip "the kernels of nvcc" "no object by nvcc"
 elif [ "$(sed -n 's/^# ptxas //p' "$list")" != "$(version)" ]; then
     skip "the kernels of nvcc" "the list is of ptxas $(sed -n 's/^# ptxas //p' "$list"), this is $(version)"

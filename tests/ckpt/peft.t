@@ -55,6 +55,23 @@ for family in gpt2 llama mistral qwen2 qwen3; do
     result $? "$family: and can be added to a base"
 done
 
+# A new run begins with a base and adapters: with a learning rate of zero it ends with them, on four ranks, too.
+still() {
+    rm -rf still other && "$root/tools/mpirun.sh" -np "$1" "$build/train_gpt" --data-path text_train.bin --threads 1 \
+        --train-iters 1 --lr 0 --global-batch-size 4 --seq-length 16 --save still "${@:2}" >out 2>&1 &&
+        "$build/trine-export" --base "$PWD/base" still other >/dev/null && cmp other/adapter_config.json lora/adapter_config.json &&
+        cmp other/adapter_model.safetensors lora/adapter_model.safetensors
+}
+still 1 --load base --adapter lora && grep -qx "loaded the weights of base and the adapters of lora: step 0, new optimizer" out
+result $? "a run begins with a base and adapters: rank, scale and targets are theirs"
+still 4 --load lora --dp 2 --tp 2 --zero 3
+result $? "and with a folder of adapters, which names its base"
+still 4 --load auto --pretrained-checkpoint base --adapter lora --pp 2 --dp 2
+result $? "and with both where nothing is saved yet"
+"$build/trine-export" still kept >/dev/null && train qwen3 --load auto --pretrained-checkpoint base --adapter missing --save still >out 2>&1 &&
+    grep -q "^resumed from still/step-1" out
+result $? "what is saved has adapters of its own"
+
 # refused COMMAND... TEXT: it fails, with one message that has the text
 refused() {
     ! (cd "$root" && "${@:1:$#-1}") >out 2>err && [ "$(grep -c '^trine' err)" -eq 1 ] && grep -q -F -- "${*: -1}" err
@@ -81,6 +98,19 @@ refused "$build/trine-export" --merge "$dir/files/base" "$dir/files/none" "--mer
 result $? "nothing to merge"
 refused "$build/trine-export" --base x "$dir/files/base" "$dir/files/none" "--base x: no adapters are written"
 result $? "a base of no adapters"
+start=("$build/train_gpt" --data-path "$dir/files/text_train.bin" --train-iters 1 --threads 1)
+refused "${start[@]}" --load "$dir/files/base" --adapter "$dir/files/lora" --lora-rank 5 "lora-rank is 3 there, 5 here"
+result $? "another rank than the adapters'"
+refused "${start[@]}" --load "$dir/files/run" --adapter "$dir/files/lora" "is a run in the middle, without the adapters of"
+result $? "a run goes on as it is"
+refused "${start[@]}" --load "$dir/files/tuned-qwen3" --finetune --adapter "$dir/files/lora" "has adapters of its own"
+result $? "a run with adapters"
+refused "${start[@]}" --adapter "$dir/files/lora" "--adapter requires --load"
+result $? "adapters of nothing"
+refused "${start[@]}" --load auto --save "$dir/files/none" --adapter "$dir/files/lora" "--adapter with --load auto requires --pretrained-checkpoint"
+result $? "adapters of a base that is not given"
+refused "${start[@]}" --load "$dir/files/base" --adapter "$dir/files/base" "adapter_config.json"
+result $? "a folder of something else"
 [ ! -e none ] && [ -z "$(ls -d none* 2>/dev/null)" ]
 result $? "nothing is left"
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "base/inside.h"
@@ -100,6 +101,8 @@ static trine_status attach(ckpt_source *s, const trine_lora *lora, const char *f
     TRY(status);
     const st_file *file = &s->files[s->file_count - 1];
     s->lora = *lora;
+    s->adapters = strdup(folder);
+    CHECK(s->adapters, TRINE_ENOMEM, "no memory for a path");
     s->fingerprint =
         XXH3_64bits_withSeed(&file->fingerprint, sizeof file->fingerprint, s->fingerprint);
     return expect_adapters(file, &model);
@@ -111,4 +114,18 @@ trine_status peft_attach(ckpt_source *source, const char *folder) {
     if (status == TRINE_OK) status = attach(source, &c.lora, folder);
     free(c.base);
     return status;
+}
+
+trine_status peft_base(char **base, const char *folder) {
+    peft_config config;
+    struct stat st;
+    TRY(peft_read_config(&config, folder));
+    *base = config.base;
+    CHECK(*base, TRINE_EINVAL, "%s/" PEFT_CONFIG_FILE " names no base; give it and --adapter %s",
+          folder, folder);
+    CHECK(stat(*base, &st) == 0 && S_ISDIR(st.st_mode), TRINE_EIO,
+          "%s/" PEFT_CONFIG_FILE ": its base %s is no folder here; give the base's folder and "
+          "--adapter %s",
+          folder, *base, folder);
+    return TRINE_OK;
 }
