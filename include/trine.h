@@ -320,8 +320,8 @@ typedef struct {
     bool load_weights_only; /* fine-tuning: start at step 0 with a new optimizer */
     const char *pretrained; /* where `load` is "auto" and `save` has no checkpoint yet: what to load the weights of,
                                so that a fine-tuning's first start and restarts are one command; NULL: none */
-    const char *adapter;    /* a folder of low-rank adapters as PEFT writes them, which a new run adds to the weights of
-                               `load` or `pretrained` and trains; NULL: none */
+    const char *adapter;    /* a folder of low-rank adapters as PEFT writes them, which a new run adds to the weights
+                               of `load` or `pretrained` and trains; NULL: none */
     double max_minutes;     /* save and stop after this many minutes; 0: never. With TRINE_DECAY_WSD the decay begins
                                in time to end before */
 } trine_checkpoint;

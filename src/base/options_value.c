@@ -66,7 +66,7 @@ void options_defaults(const options *o) {
             if (row->words) *(int *)options_other(o, row) = 0;
             *(bool *)at = false;
             break;
-        case OPTION_KIND_TYPE: *(const void **)at = NULL; break;
+        case OPTION_KIND_TYPE: memset(at, 0, sizeof(void *)); break; /* no pointer, or "" */
         default: *(const char **)at = row->text; break;
         }
     }

@@ -128,6 +128,7 @@ static const row rows[] = {
     {"load", "folder", JOB, NULL, NULL},
     {"load-weights-only", "", JOB, "--load folder", NULL},
     {"pretrained-checkpoint", "folder", JOB, "--load auto --save folder", NULL},
+    {"adapter", "folder", JOB, "--load folder", NULL},
     {"max-minutes", "1", JOB, "--save folder", NULL},
     {"data-path", "other.bin", JOB, NULL, NULL},
     {"val-data-path", "DATA", SEEN, NULL, NULL},

@@ -387,9 +387,10 @@ static const char *const others[] = {
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */
     "save", "save-interval", "save-at-tokens", "keep", "load", "load-weights-only",
-    "pretrained-checkpoint", "adapter", "max-minutes", "log-interval", "eval-interval", "eval-iters", "log",
-    "tensorboard", "progress", "peak-tflops", "profile", "profile-json", "trace", "trace-steps",
-    "no-ring", "dry-run", "explain", "layouts", "ranks", "export-schedule", "help"};
+    "pretrained-checkpoint", "adapter", "max-minutes", "log-interval", "eval-interval",
+    "eval-iters", "log", "tensorboard", "progress", "peak-tflops", "profile", "profile-json",
+    "trace", "trace-steps", "no-ring", "dry-run", "explain", "layouts", "ranks", "export-schedule",
+    "help"};
 
 static bool is_setting(const char *name) {
     for (const option *row = NULL; (row = config_saved_after(row));)

@@ -37,8 +37,8 @@ bool peft_is(const char *path);
 /* Reads a folder's adapter_config.json. Errors: those of peft_config_parse, TRINE_EIO. Not collective. */
 trine_status peft_read_config(peft_config *c, const char *folder);
 
-/* *base = the folder of the base that a folder's adapter_config.json names; owned by the caller (free). Errors: those of
- * peft_read_config; TRINE_EINVAL if it names none, TRINE_EIO if that is no folder here. Not collective. */
+/* *base = the folder of the base that a folder's adapter_config.json names; owned by the caller (free). Errors: those
+ * of peft_read_config; TRINE_EINVAL if it names none, TRINE_EIO if that is no folder here. Not collective. */
 trine_status peft_base(char **base, const char *folder);
 
 /* Adds a folder's adapters to a source, whose model has none: its model gets them, and its files. Each adapter of
