@@ -78,12 +78,18 @@ static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_
 
 static trine_status write_adapters(const ckpt_source *source, const settings *s) {
     const char *from = ckpt_path(source), *base = s->base;
-    if (!base && s->adapter) base = from;
+    if (!base) base = s->adapter ? from : ckpt_base(source);
     TRY(peft_export(source, base, s->folders[1]));
     printf("%s: the adapters of %s, for peft.PeftModel.from_pretrained; --merge adds them to the "
            "weights\n",
            s->folders[1], s->adapter ? s->adapter : from);
     return TRINE_OK;
+}
+
+/* Adapters alone have no config.json. */
+static const char *config_folder(const ckpt_source *source) {
+    const char *base = ckpt_base(source);
+    return base ? base : ckpt_path(source);
 }
 
 static trine_status write_folder(const ckpt_source *source, const settings *s) {
@@ -94,7 +100,7 @@ static trine_status write_folder(const ckpt_source *source, const settings *s) {
     CHECK((model.lora.rank && !s->merge) || !s->base, TRINE_EINVAL,
           "--base %s: no adapters are written", s->base);
     if (model.lora.rank && !s->merge) return write_adapters(source, s);
-    hf_tokens tokens = hf_config_tokens(from, model.vocab_size);
+    hf_tokens tokens = hf_config_tokens(config_folder(source), model.vocab_size);
     TRY(read_tokenizer(from, &model, &tokens));
     TRY(hf_export(source, &tokens, out));
     printf("%s: %s, for transformers.%s.from_pretrained\n", out, from, hf_class(&model));
@@ -110,7 +116,7 @@ static trine_status write_gguf(const ckpt_source *source, gguf_type type, const 
           "the result with --format gguf",
           ckpt_path(source));
     gguf_request r = {.type = type, .tokenizer = t, .notes = stdout};
-    r.tokens = hf_config_tokens(ckpt_path(source), model.vocab_size);
+    r.tokens = hf_config_tokens(config_folder(source), model.vocab_size);
     if (t) TRY(check_tokenizer(t, &model));
     TRY(gguf_export(source, &r, out));
     printf("%s: %s, %s, for llama.cpp\n", out, ckpt_path(source), gguf_type_name(type));

@@ -29,7 +29,8 @@
  * is saved (slice_entry); `shards` are this rank's shards. All borrowed. */
 typedef struct {
     device *dev;
-    const st_entry *tensors; /* CKPT_WEIGHT goes into CKPT_MODEL_FILE, others into CKPT_OPTIMIZER_FILE */
+    const st_entry *tensors; /* CKPT_WEIGHT goes into CKPT_MODEL_FILE or, with `base`, PEFT's; others into
+                                CKPT_OPTIMIZER_FILE */
     const ckpt_kind *kinds;  /* [tensor_count] */
     size_t tensor_count;
     const ckpt_shard *shards;
@@ -41,6 +42,9 @@ typedef struct {
     const char *keep;    /* rank 0: the text of CKPT_KEEP_FILE; NULL: none */
     const char *exact;  /* what the bits of a run with parallel.exact depend on, beside its inputs: a line of fewer
                            than MANIFEST_EXACT bytes; "" or NULL: it has no such promise */
+    const trine_model *model; /* of which adapter_config.json is about; used with `base` */
+    const char *base;       /* the folder of the model that the adapters belong to; NULL: its tensors are here */
+    uint64_t base_hash;     /* base.h; 0 without `base` */
     const tokenizer_files *carried; /* rank 0: the tokenizer's files; NULL: none */
     uint64_t tokenizer;     /* rank 0: tokenizer_hash of what made the run's tokens; 0: unknown */
     const hf_tokens *tokens; /* rank 0: that begin and end its texts; NULL: unknown */
@@ -91,6 +95,9 @@ trine_status ckpt_peek(trine_model *model, bool *found, const char *path);
 
 /* The folder of the adapters that were added, by ckpt_adapt or by ckpt_open of it; NULL: none. Pure. */
 const char *ckpt_adapters(const ckpt_source *source);
+
+/* The folder of the base of a checkpoint that has adapters alone (base.h); NULL: it has all tensors. Pure. */
+const char *ckpt_base(const ckpt_source *source);
 
 /* Closes and frees; sets *source, which may be NULL, to NULL. Not collective. */
 void ckpt_close(ckpt_source **source);

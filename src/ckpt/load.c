@@ -11,6 +11,7 @@
 #include "base/inside.h"
 #include "base/status.h"
 #include "ckpt/agreement.h"
+#include "ckpt/base.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/peft.h"
 #include "ckpt/source.h"
@@ -37,6 +38,7 @@ typedef struct {
     char *text; /* of the manifest (bytes) */
     size_t bytes;
     uint64_t fingerprint; /* hash of what must be equal on all ranks */
+    uint64_t share;       /* of the hash of its base */
 } candidate;
 
 /* "folder/name", owned by the caller. */
@@ -190,6 +192,18 @@ static trine_status open_files(void *context) {
     return TRINE_OK;
 }
 
+static trine_status attach_base(void *context) {
+    candidate *k = context;
+    bool missing = base_is_missing(k->source);
+    return missing ? base_attach(k->source, k->agreement->world, &k->share) : TRINE_OK;
+}
+
+static trine_status compare_base(void *context) {
+    const candidate *k = context;
+    bool missing = base_is_missing(k->source);
+    return missing ? base_compare(k->source, k->agreement->world, k->share) : TRINE_OK;
+}
+
 /* Fingerprint of a Hugging Face file, which has no manifest: another training of the same model has
  * files of the same names and sizes. So hash the header and both ends of every tensor: no more of
  * them is read by a rank, and training changes every tensor. */
@@ -247,11 +261,9 @@ static trine_status open_candidate(candidate *k, const stage *stages, ckpt_sourc
     return status;
 }
 
-static const stage of_checkpoint[] = {{read_manifest, true},
-                                      {check_sizes, false},
-                                      {verify_share, true},
-                                      {open_files, true},
-                                      {NULL, false}};
+static const stage of_checkpoint[] = {
+    {read_manifest, true}, {check_sizes, false},  {verify_share, true}, {open_files, true},
+    {attach_base, true},   {compare_base, false}, {NULL, false}};
 static const stage of_hugging_face[] = {
     {open_hugging_face, true}, {compare_ranks, false}, {NULL, false}};
 

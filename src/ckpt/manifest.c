@@ -123,14 +123,18 @@ static bool put_exact(cJSON *root, const manifest *m) {
     return !m->exact[0] || json_add_text(root, "exact", m->exact);
 }
 
+static bool put_base(cJSON *root, const manifest *m) {
+    return !m->base || put_hash(root, "base", m->base);
+}
+
 /* All but the last line, to be freed by cJSON_free; NULL if out of memory. */
 static char *print_body(const manifest *m, cJSON *config) {
     cJSON *root = cJSON_CreateObject();
     bool ok = cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION) &&
               json_add_text(root, "library", m->library) && put_state(root, &m->state);
     ok = put_config(root, config) && ok; /* in any case: it takes ownership */
-    ok = ok && json_exact(config) && put_exact(root, m) && put_data(root, &m->data) &&
-         put_tokenizer(root, m) && put_files(root, m, false);
+    ok = ok && json_exact(config) && put_exact(root, m) && put_base(root, m) &&
+         put_data(root, &m->data) && put_tokenizer(root, m) && put_files(root, m, false);
     char *body = ok ? json_print(root, true) : NULL;
     cJSON_Delete(root);
     return body;
@@ -360,6 +364,13 @@ static trine_status get_exact(const cJSON *root, manifest *m, const char *path) 
     return TRINE_OK;
 }
 
+static trine_status get_base(const cJSON *root, manifest *m, const char *path) {
+    bool known = cJSON_GetObjectItemCaseSensitive(root, "base");
+    CHECK(!known || (is_hash(json_member(root, "base"), &m->base) && m->base), TRINE_EDATA,
+          "%s: \"base\" is not 16 hexadecimal digits, or is 0, or there are two", path);
+    return TRINE_OK;
+}
+
 static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     uint64_t version, window;
     CHECK(json_integer(json_member(root, "version"), &version), TRINE_EDATA,
@@ -377,6 +388,7 @@ static trine_status get_all(manifest *m, const cJSON *root, const char *path) {
     TRY(get_state(json_member(root, "state"), &m->state, path));
     TRY(check_state(&m->state, window, path));
     TRY(get_exact(root, m, path));
+    TRY(get_base(root, m, path));
     TRY(get_data(root, &m->data, path));
     TRY(get_files(root, m, path));
     return TRINE_OK;

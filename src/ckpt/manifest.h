@@ -51,6 +51,7 @@ typedef struct {
     ckpt_state state;
     ckpt_data data;
     uint64_t tokenizer; /* tokenizer_hash of what made the run's tokens; 0: unknown */
+    uint64_t base;    /* hash of the base, which is not in the checkpoint (base.h); 0: it is */
     char *config;     /* a JSON object (settings.h), as text; owned */
     char library[32]; /* TRINE_VERSION of the writer */
     char exact[MANIFEST_EXACT]; /* of a run with parallel.exact: what its bits depend on (ckpt.h); else "" */

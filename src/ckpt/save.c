@@ -19,6 +19,7 @@
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
+#include "ckpt/hf/peft.h"
 #include "ckpt/settings.h"
 
 #define FILES 2
@@ -72,7 +73,7 @@ static trine_status plan_tensors(save *s, st_entry *entries, int which) {
     s->count++;
     f->width = trine_dtype_bytes(entries[0].type);
     for (size_t i = 0; i < count; i++) ASSERT(entries[i].type == entries[0].type);
-    f->name = which == 0 ? CKPT_MODEL_FILE : CKPT_OPTIMIZER_FILE;
+    f->name = which ? CKPT_OPTIMIZER_FILE : image->base ? PEFT_MODEL_FILE : CKPT_MODEL_FILE;
     f->path = folder_join(s->folder, f->name);
     CHECK(f->path, TRINE_ENOMEM, "no memory for a file name");
     return TRINE_OK;
@@ -138,7 +139,7 @@ static trine_status prepare(void *context) {
 }
 
 static trine_status list_shards(const save *s, save_file *f) {
-    bool weights = strcmp(f->name, CKPT_MODEL_FILE) == 0;
+    bool weights = f == &s->files[0];
     for (size_t i = 0; i < s->image->shard_count; i++) {
         const ckpt_shard *p = &s->image->shards[i];
         if ((p->kind == CKPT_WEIGHT) == weights) TRY(slice_add(&f->list, &f->header, p));
@@ -297,6 +298,7 @@ static trine_status gather_hashes(save *s) {
 static trine_status write_hf_config(const save *s) {
     const save_file *weights = &s->files[0];
     trine_model model;
+    if (s->image->base) return TRINE_OK; /* the base's folder has one */
     ASSERT(s->count && strcmp(weights->name, CKPT_MODEL_FILE) == 0);
     TRY(settings_model(s->image->config, &model));
     return hf_config_save(&model, weights->header.entries[0].type, s->image->tokens, s->folder,
@@ -310,6 +312,16 @@ static trine_status write_text(const save *s, const char *name, const char *text
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");
     trine_status status = file_put(path, text, strlen(text));
     free(path);
+    return status;
+}
+
+/* For PEFT, and for the place of the base (base.h). */
+static trine_status write_peft_config(const save *s) {
+    char *text;
+    if (!s->image->base) return TRINE_OK;
+    TRY(peft_config_print(s->image->model, s->image->base, &text));
+    trine_status status = write_text(s, PEFT_CONFIG_FILE, text);
+    free(text);
     return status;
 }
 
@@ -334,6 +346,7 @@ static trine_status write_manifest(const save *s) {
     manifest m = {.state = s->image->state,
                   .data = s->image->data,
                   .tokenizer = s->image->tokenizer,
+                  .base = s->image->base_hash,
                   .config = (char *)(uintptr_t)s->image->config,
                   .library = TRINE_VERSION,
                   .files = files,
@@ -360,6 +373,7 @@ static trine_status write_manifest(const save *s) {
 static trine_status publish(void *context) {
     const save *s = context;
     TRY(write_hf_config(s));
+    TRY(write_peft_config(s));
     TRY(write_text(s, CKPT_OPTIONS_FILE, s->image->options));
     TRY(write_text(s, CKPT_KEEP_FILE, s->image->keep));
     TRY(write_carried(s));

@@ -223,6 +223,7 @@ trine_status slice_add(slice_list *list, const st_header *h, const ckpt_shard *s
         if (t.copy) continue;
         slice_name(name, &t, shard->kind);
         a.entry = st_find(h, name);
+        if (!a.entry && t.adapter) slice_adapter_name(name, &t), a.entry = st_find(h, name);
         ASSERT(a.entry && a.entry->type == shard->type);
         TRY(visit_tiles(shard, &t, SIZE_MAX, true, add_tile, &a));
     }

@@ -19,6 +19,7 @@ void ckpt_close(ckpt_source **source) {
     if (s->has_state) manifest_free(&s->written);
     free(s->path);
     free(s->adapters);
+    free(s->base);
     free(s);
     *source = NULL;
 }
@@ -51,6 +52,10 @@ trine_status ckpt_model(const ckpt_source *source, trine_model *model) {
 
 const char *ckpt_adapters(const ckpt_source *source) {
     return source->adapters;
+}
+
+const char *ckpt_base(const ckpt_source *source) {
+    return source->base;
 }
 
 const ckpt_state *ckpt_saved_state(const ckpt_source *source) {
@@ -92,7 +97,7 @@ const st_entry *source_find(const ckpt_source *source, const tensor *t, ckpt_kin
     if (found || kind != CKPT_WEIGHT) return found;
     if (t->adapter) slice_adapter_name(full, t);
     if (t->adapter && (found = find_in_files(source, full, file))) return found;
-    if (source->has_state) return NULL;
+    if (source->has_state && !source->base) return NULL;
     return find_in_files(source, t->name, file); /* saved from GPT2Model, without prefix */
 }
 

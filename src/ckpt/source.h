@@ -12,6 +12,7 @@ struct ckpt_source {
     trine_model model;
     trine_lora lora;  /* of adapters that were added (peft_attach), in the last of `files`; rank 0: none */
     char *adapters;   /* their folder; NULL: none */
+    char *base;       /* folder of the base whose files follow its own (base.h); NULL: it has all tensors itself */
     bool has_state;   /* a checkpoint, with state, not weights alone */
     manifest written; /* where has_state */
     uint64_t fingerprint;   /* XXH3 of all JSON read from a Hugging Face folder */

@@ -1,6 +1,7 @@
 /* A trainer's checkpoints: the shards of its state that are written and loaded (train/shards.h), and the
  * counters of a run's progress. */
 #include "base/c_locale.h"
+#include "ckpt/base.h"
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
@@ -204,6 +205,8 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
                 "resumed from %s: %" PRId64 " steps, %" PRId64 " updates, %" PRIu64
                 " samples done\n",
                 ckpt_path(source), t->steps, t->updates, t->samples);
+    if (!weights_alone(c, source) && t->lora_base)
+        fprintf(out, "  the base of its adapters: %s\n", t->lora_base);
     report_rate(t, c, source, out);
     report_data(t, source, out);
     run_tokenizer_report(&t->tokenizer, source, out);
@@ -224,10 +227,20 @@ static trine_status report_start(const trine_trainer *t, const trine_checkpoint 
 }
 
 /* Collective over: world. */
+static trine_status take_base(trine_trainer *t, const ckpt_source *source) {
+    free(t->lora_base);
+    t->lora_base = NULL;
+    t->lora_base_hash = 0;
+    if (!base_is_apart(&t->config.model)) return TRINE_OK;
+    return base_of(source, world_of(t), &t->lora_base, &t->lora_base_hash);
+}
+
+/* Collective over: world. */
 static trine_status load_source(trine_trainer *t, const trine_checkpoint *c,
                                 const ckpt_source *source, FILE *out) {
     TRY(trine_world_agree(t->world, status_user(load_local(t, c, source))));
     TRY(load_tokenizer(t, c, source));
+    TRY(status_user(take_base(t, source)));
     TRY(status_user(boundaries_end(t)));
     return trine_world_agree(t->world, report_start(t, c, source, out));
 }
@@ -391,7 +404,7 @@ static uint64_t reached_mark(const trine_trainer *t, const trine_checkpoint *c) 
 /* options: on rank 0. */
 static trine_status prepare(const trine_trainer *t, const trine_checkpoint *c, shard_set *p,
                             char **config, char **options) {
-    TRY(shards_to_save(&t->held, p));
+    TRY(shards_to_save(&t->held, t->lora_base, p));
     const trine_config asked = decay_time_config(t);
     TRY(settings_print(&asked, config));
     return trine_world_rank(t->world) == 0 ? options_text_make(t, c, options) : TRINE_OK;
@@ -424,6 +437,9 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .options = options,
                         .keep = mark ? keep : NULL,
                         .exact = exact,
+                        .model = &t->config.model,
+                        .base = t->lora_base,
+                        .base_hash = t->lora_base_hash,
                         .carried = &t->tokenizer.files,
                         .tokenizer = t->tokenizer.hash,
                         .tokens = t->tokenizer.has_ends ? &t->tokenizer.ends : NULL,

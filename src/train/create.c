@@ -288,6 +288,7 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     blend_close(&t->train.samples);
     blend_close(&t->val.samples);
     run_tokenizer_free(&t->tokenizer);
+    free(t->lora_base);
     free(t->run_options);
     for (int i = 0; i < TRAINER_STRINGS; i++) free(t->strings[i]);
     free(t);

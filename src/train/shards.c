@@ -28,18 +28,19 @@ static trine_dtype kind_type(const rank_state *h, ckpt_kind kind) {
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* All kinds of the tensors of a range. */
-static void add_tensors(const rank_state *h, const flat_range *range, shard_set *p) {
+static void add_tensors(const rank_state *h, const flat_range *range, bool apart, shard_set *p) {
     for (int n = 0; n < range->tensor_count; n++)
         for (int k = 0; k < CKPT_KINDS; k++) {
             ckpt_kind kind = (ckpt_kind)k;
             if (!has_kind(h, range, kind)) continue;
             p->kinds[p->tensor_count] = kind;
-            p->tensors[p->tensor_count++] =
-                slice_entry(&range->tensors[n], kind, kind_type(h, kind));
+            st_entry *e = &p->tensors[p->tensor_count++];
+            *e = slice_entry(&range->tensors[n], kind, kind_type(h, kind));
+            if (apart && kind == CKPT_WEIGHT) slice_adapter_name(e->name, &range->tensors[n]);
         }
 }
 
-static trine_status list_tensors(const rank_state *h, shard_set *p) {
+static trine_status list_tensors(const rank_state *h, bool apart, shard_set *p) {
     int units = h->config.spec->units;
     size_t most = (size_t)units * FLAT_RANGES * FLAT_TENSORS * CKPT_KINDS;
     p->tensors = malloc(most * sizeof *p->tensors);
@@ -50,7 +51,8 @@ static trine_status list_tensors(const rank_state *h, shard_set *p) {
         flat_unit layout;
         h->config.model.layout(h->config.model.shape, unit, h->config.layout, &layout);
         for (int r = 0; r < layout.range_count; r++)
-            if (!is_copy(h, unit, r)) add_tensors(h, &layout.ranges[r], p);
+            if (!is_copy(h, unit, r) && !(apart && layout.ranges[r].frozen))
+                add_tensors(h, &layout.ranges[r], apart, p);
     }
     return TRINE_OK;
 }
@@ -93,14 +95,15 @@ static trine_status make_shards(const rank_state *h, shard_set *p) {
     return TRINE_OK;
 }
 
-trine_status shards_to_save(const rank_state *h, shard_set *p) {
+trine_status shards_to_save(const rank_state *h, bool apart, shard_set *p) {
     *p = (shard_set){0};
-    TRY(list_tensors(h, p));
+    TRY(list_tensors(h, apart, p));
     TRY(make_shards(h, p));
     for (int n = 0; n < h->count; n++) {
         const held_unit *u = &h->units[n];
         for (int r = 0; r < flat_ranges(&u->layout); r++)
-            for (int k = 0; k < CKPT_KINDS && saves(h, u, r); k++)
+            for (int k = 0;
+                 k < CKPT_KINDS && saves(h, u, r) && !(apart && state_range(u, r)->frozen); k++)
                 add_shard(h, u, r, (ckpt_kind)k, state_slice(h, u, r), p);
     }
     return TRINE_OK;

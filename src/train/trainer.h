@@ -75,6 +75,8 @@ struct trine_trainer {
     trainer_data train, val; /* val.samples NULL: no validation */
     bool wants_end;          /* some of them need to be told which token ends a document (train/boundaries.h) */
     run_tokenizer tokenizer; /* of rank 0 */
+    char *lora_base; /* folder of the model that adapters alone are saved without (ckpt/base.h); NULL: none */
+    uint64_t lora_base_hash;
     program_spec spec, eval_spec;
     program *stages, *eval_stages; /* the programs of all stages; this rank runs its own */
     gpt_shape shape;

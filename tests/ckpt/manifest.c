@@ -414,6 +414,8 @@ static void sealed_nonsense_is_refused(void **state) {
         {HEAD STATE "\"tokenizer\":{},", "\"tokenizer\" has no \"files\""},
         {HEAD STATE "\"tokenizer\":{\"files\":{}},\"files\":[],",
          "\"files\" is missing or not an array"},
+        {HEAD STATE "\"base\":\"f\",", "\"base\" is not 16 hexadecimal digits, or is 0"},
+        {HEAD STATE "\"base\":\"0000000000000000\",", "\"base\" is not"},
         {HEAD STATE "\"tokenizer\":{\"hash\":\"f\"},",
          "the tokenizer's \"hash\" is not 16 hexadecimal digits, or is 0"},
         {HEAD STATE "\"tokenizer\":{\"hash\":7},", "the tokenizer's \"hash\" is not"},

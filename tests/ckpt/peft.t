@@ -72,6 +72,52 @@ result $? "and with both where nothing is saved yet"
     grep -q "^resumed from still/step-1" out
 result $? "what is saved has adapters of its own"
 
+# ---- Checkpoints without their base
+
+# go SAVE ARGUMENTS...: to step 8, saved after 4
+go() {
+    "$build/train_gpt" --data-path text_train.bin --threads 1 --train-iters 8 --lr 1e-2 --global-batch-size 4 --seq-length 16 \
+        --save-interval 4 --save "$1" "${@:2}" >out 2>&1
+}
+go whole --load base --finetune --lora-rank 3 --lora-targets all-linear &&
+    [ "$(cd whole/step-8 && echo *)" = "adapter_config.json adapter_model.safetensors manifest.json optimizer.safetensors options.txt" ] &&
+    grep -q "\"base_model_name_or_path\":.*\"$PWD/base\"" whole/step-8/adapter_config.json
+result $? "a checkpoint has adapters as PEFT writes them, and not their base"
+go resumed --load whole/step-4 && grep -qx "  the base of its adapters: $PWD/base" out &&
+    cmp whole/step-8/adapter_model.safetensors resumed/step-8/adapter_model.safetensors &&
+    cmp whole/step-8/optimizer.safetensors resumed/step-8/optimizer.safetensors &&
+    cmp whole/step-8/manifest.json resumed/step-8/manifest.json
+result $? "a resume has the bits of the run that went on"
+tools_run=("$root/tools/mpirun.sh" -np 4) && "${tools_run[@]}" "$build/train_gpt" --data-path text_train.bin --threads 1 --train-iters 8 \
+    --lr 1e-2 --global-batch-size 4 --seq-length 16 --save four --load whole/step-4 --dp 2 --tp 2 --zero 3 >out 2>&1 &&
+    logits whole/step-8 w && logits four/step-8 f && near w f && logits four/step-8 f 2 2 && near w f
+result $? "and on four ranks, with the base's shards"
+"$build/trine-export" --merge whole merged2 >out && logits merged2 m && near w m &&
+    "$build/trine-export" whole lora2 >out && logits lora2 l && cmp l w
+result $? "it is exported with its base, and its adapters with the base's name"
+go more --load base --finetune --lora-rank 3 --train '*norm*' && [ -e more/step-8/model.safetensors ] && [ ! -e more/step-8/adapter_config.json ] &&
+    go scratch --family llama --num-layers 1 --hidden-size 16 --num-attention-heads 2 --vocab-size 256 --lora-rank 2 &&
+    [ -e scratch/step-8/model.safetensors ]
+result $? "a base that is trained, or is no folder, is in the checkpoint"
+go fresh --load whole --finetune && [ ! -e fresh/step-8/model.safetensors ] && grep -q "\"$PWD/base\"" fresh/step-8/adapter_config.json
+result $? "a new run that begins with one has the same base"
+
+mv base moved
+refused_run() { # TEXT
+    ! go gone --load whole/step-4 && grep -q -F -- "$1" out
+}
+refused_run "whole/step-4 has adapters alone, and their base $PWD/base is no Hugging Face folder here"
+result $? "a base that was moved is named"
+cp -r whole/step-4 step-4 && sed -i "s|\"$PWD/base\"|\"$PWD/moved\"|" step-4/adapter_config.json && go again --load step-4 &&
+    cmp whole/step-8/adapter_model.safetensors again/step-8/adapter_model.safetensors
+result $? "and found where adapter_config.json says"
+cp -r moved changed && sed -i 's|/moved"|/changed"|' step-4/adapter_config.json &&
+    printf '\001' | dd of=changed/model.safetensors bs=1 conv=notrunc seek=$(($(stat -c %s changed/model.safetensors) / 2)) 2>/dev/null
+! go gone --load step-4 && grep -q "step-4: its adapters belong to another base: the hash of $PWD/changed is [0-9a-f]*, it was [0-9a-f]*" out &&
+    ! "$build/trine-generate" step-4 --tokens 1 >out 2>&1 && grep -q "another base" out
+result $? "another base is refused"
+mv moved base
+
 # refused COMMAND... TEXT: it fails, with one message that has the text
 refused() {
     ! (cd "$root" && "${@:1:$#-1}") >out 2>err && [ "$(grep -c '^trine' err)" -eq 1 ] && grep -q -F -- "${*: -1}" err
