@@ -23,8 +23,8 @@ typedef struct {
     size_t shard_count;
 } shard_set;
 
-/* apart: without what is frozen, the base of adapters, which have PEFT's names then (ckpt/base.h). Errors: TRINE_ENOMEM.
- * *p is released by shards_free in any case. Not collective. */
+/* apart: without what is frozen, the base of adapters, which have PEFT's names then (ckpt/base.h). Errors:
+ * TRINE_ENOMEM. *p is released by shards_free in any case. Not collective. */
 trine_status shards_to_save(const rank_state *h, bool apart, shard_set *p);
 /* weights_only: no moments. Errors: TRINE_ENOMEM. *p is released by shards_free in any case. Not
  * collective. */
