@@ -45,6 +45,8 @@ static void price_units(unit_bounds *out, bool split) {
         bool keeps = backward == BACKWARD_INPUT;
         out->forward[k] = pass_seconds(&out->prices, units[k], FORWARD, false);
         out->input[k] = pass_seconds(&out->prices, units[k], backward, keeps);
+        /* The embedding of adapters is frozen; the first block, whose prices these are, has the shortest way back. */
+        if (k == UNIT_EMBEDDING && out->prices.shape.freezes) out->input[k] = 0;
         if (keeps) out->weight[k] = pass_seconds(&out->prices, units[k], BACKWARD_WEIGHT, true);
     }
 }

@@ -144,8 +144,8 @@ static trine_status consider(search *w, search_layout l, const trine_config *c) 
     layout_bound bound;
     w->out->valid++;
     TRY(bounds_of(w->bounds, c, &bound));
-    if (model_freezes(&c->model))
-        bound = (layout_bound){0}; /* its units are unlike: no bound is known */
+    if (model_trained(&c->model))
+        bound = (layout_bound){0}; /* its blocks are unlike: no bound is known */
     l.bound = bound.seconds;
     l.bytes = (size_t)bound.bytes;
     if (bound.bytes > w->space->rules.machine->memory_bytes) {

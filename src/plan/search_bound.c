@@ -49,6 +49,13 @@ struct bounds {
     timing timing; /* of the last layout */
 };
 
+/* Whether chunk c sends a gradient to the one before it: not to an embedding alone that is frozen. */
+static bool sends_back(const timing *t, int c) {
+    const order_chunk *f = t->o->order.chunks;
+    bool frozen = t->u->prices.shape.freezes && c == 1 && !f[0].blocks;
+    return f[c].receives && !frozen;
+}
+
 static void time_chunk(timing *t, int c) {
     const order_chunk *f = &t->o->order.chunks[c];
     const unit_bounds *u = t->u;
@@ -66,7 +73,7 @@ static void time_chunk(timing *t, int c) {
         at->input += u->input[UNIT_HEAD];
     }
     at->busy[ORDER_FORWARD] = at->forward + (f->sends ? blocked : 0);
-    at->busy[ORDER_INPUT] = at->input + (f->receives ? blocked : 0);
+    at->busy[ORDER_INPUT] = at->input + (sends_back(t, c) ? blocked : 0);
     at->busy[ORDER_WEIGHT] = at->weight;
 }
 
@@ -80,11 +87,11 @@ static void time_chunks(timing *t) {
         if (f[c].receives) there += t->message;
         t->at[c].enters[ORDER_FORWARD] = there;
         there += t->at[c].forward;
-        t->at[c].leaves[ORDER_INPUT] = back += f[c].receives ? t->message : 0;
+        t->at[c].leaves[ORDER_INPUT] = back += sends_back(t, c) ? t->message : 0;
         back += t->at[c].input;
     }
     for (int c = chunks - 1; c >= 0; c--) {
-        if (f[c].sends) there += t->message;
+        if (f[c].sends && sends_back(t, c + 1)) there += t->message;
         t->at[c].enters[ORDER_INPUT] = there;
         there += t->at[c].input;
         t->at[c].leaves[ORDER_FORWARD] = back;
