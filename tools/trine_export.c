@@ -5,6 +5,7 @@
  *     trine-export --format gguf --type q8_0 run gpt.gguf
  *     trine-export --merge run gpt         of a run with low-rank adapters: their sum with the base
  *     trine-export --base NAME run lora    the adapters alone: lora/adapter_config.json, adapter_model.safetensors
+ *     trine-export --format gguf run lora.gguf    the same as a file for llama.cpp's --lora
  *
  *     transformers.AutoModelForCausalLM.from_pretrained("gpt")
  *
@@ -22,7 +23,7 @@
 #include "ckpt/making.h"
 #include "ckpt/source.h"
 #include "comm/api/comm.h"
-#include "gguf/gguf_export.h"
+#include "gguf/gguf_adapter.h"
 #include "tokenizer/tokenizer.h"
 
 typedef enum { FORMAT_FOLDER, FORMAT_GGUF } export_format;
@@ -76,13 +77,19 @@ static trine_status read_tokenizer(const char *folder, const trine_model *m, hf_
     return status;
 }
 
+/* The folder that the adapters are in: of their own, or the run's. */
+static const char *adapters_of(const ckpt_source *source) {
+    const char *own = ckpt_adapters(source);
+    return own ? own : ckpt_path(source);
+}
+
 static trine_status write_adapters(const ckpt_source *source, const settings *s) {
     const char *from = ckpt_path(source), *base = s->base;
     if (!base) base = s->adapter ? from : ckpt_base(source);
     TRY(peft_export(source, base, s->folders[1]));
     printf("%s: the adapters of %s, for peft.PeftModel.from_pretrained; --merge adds them to the "
            "weights\n",
-           s->folders[1], s->adapter ? s->adapter : from);
+           s->folders[1], adapters_of(source));
     return TRINE_OK;
 }
 
@@ -92,53 +99,62 @@ static const char *config_folder(const ckpt_source *source) {
     return base ? base : ckpt_path(source);
 }
 
-static trine_status write_folder(const ckpt_source *source, const settings *s) {
-    const char *from = ckpt_path(source), *out = s->folders[1];
-    trine_model model;
-    TRY(ckpt_model(source, &model));
-    CHECK(model.lora.rank || !s->merge, TRINE_EINVAL, "--merge: %s has no adapters", from);
-    CHECK((model.lora.rank && !s->merge) || !s->base, TRINE_EINVAL,
-          "--base %s: no adapters are written", s->base);
-    if (model.lora.rank && !s->merge) return write_adapters(source, s);
-    hf_tokens tokens = hf_config_tokens(config_folder(source), model.vocab_size);
-    TRY(read_tokenizer(from, &model, &tokens));
+static trine_status write_folder(const ckpt_source *source, const trine_model *model,
+                                 const char *out) {
+    const char *from = ckpt_path(source);
+    hf_tokens tokens = hf_config_tokens(config_folder(source), model->vocab_size);
+    TRY(read_tokenizer(from, model, &tokens));
     TRY(hf_export(source, &tokens, out));
-    printf("%s: %s, for transformers.%s.from_pretrained\n", out, from, hf_class(&model));
+    printf("%s: %s, for transformers.%s.from_pretrained\n", out, from, hf_class(model));
     return TRINE_OK;
 }
 
-static trine_status write_gguf(const ckpt_source *source, gguf_type type, const tokenizer *t,
-                               const char *out) {
-    trine_model model;
-    TRY(ckpt_model(source, &model));
-    CHECK(!model.lora.rank, TRINE_EUNSUPPORTED,
-          "%s has low-rank adapters, which are not written as GGUF; export it with --merge, and "
-          "the result with --format gguf",
-          ckpt_path(source));
+static trine_status write_gguf_adapters(const ckpt_source *source, gguf_type type,
+                                        const char *out) {
+    gguf_request r = {.type = type, .notes = stdout};
+    TRY(gguf_export_adapters(source, &r, out));
+    printf("%s: the adapters of %s, %s, for llama.cpp's --lora beside a GGUF file of their base; "
+           "--merge adds them to the weights\n",
+           out, adapters_of(source), gguf_type_name(type));
+    return TRINE_OK;
+}
+
+static trine_status write_gguf(const ckpt_source *source, const trine_model *model, gguf_type type,
+                               const tokenizer *t, const char *out) {
     gguf_request r = {.type = type, .tokenizer = t, .notes = stdout};
-    r.tokens = hf_config_tokens(config_folder(source), model.vocab_size);
-    if (t) TRY(check_tokenizer(t, &model));
+    r.tokens = hf_config_tokens(config_folder(source), model->vocab_size);
+    if (t) TRY(check_tokenizer(t, model));
     TRY(gguf_export(source, &r, out));
     printf("%s: %s, %s, for llama.cpp\n", out, ckpt_path(source), gguf_type_name(type));
     return TRINE_OK;
 }
 
 /* A tokenizer that Trine cannot read cannot be written either. */
-static trine_status write_file(const ckpt_source *source, gguf_type type, const char *out) {
+static trine_status write_file(const ckpt_source *source, const trine_model *model, gguf_type type,
+                               const char *out) {
     tokenizer *t = NULL;
     if (tokenizer_exists(ckpt_path(source))) TRY(tokenizer_open(&t, ckpt_path(source)));
-    trine_status status = write_gguf(source, type, t, out);
+    trine_status status = write_gguf(source, model, type, t, out);
     tokenizer_close(&t);
     return status;
 }
 
 static trine_status write_out(const ckpt_source *source, const settings *s) {
     const char *out = s->folders[1];
+    const gguf_type type = s->type ? (gguf_type)(s->type - TYPE_GGUF) : GGUF_F32;
+    trine_model model;
     TRY(making_leftovers(out, stdout));
-    if (s->format == FORMAT_FOLDER) return write_folder(source, s);
-    CHECK(!s->merge && !s->base, TRINE_EINVAL,
-          "--format gguf: --merge and --base are for Hugging Face folders");
-    return write_file(source, s->type ? (gguf_type)(s->type - TYPE_GGUF) : GGUF_F32, out);
+    TRY(ckpt_model(source, &model));
+    bool adapters = model.lora.rank && !s->merge;
+    CHECK(model.lora.rank || !s->merge, TRINE_EINVAL, "--merge: %s has no adapters",
+          ckpt_path(source));
+    CHECK(adapters || !s->base, TRINE_EINVAL, "--base %s: no adapters are written", s->base);
+    if (s->format == FORMAT_FOLDER)
+        return adapters ? write_adapters(source, s) : write_folder(source, &model, out);
+    CHECK(!s->base, TRINE_EINVAL, "--base %s: a GGUF file of adapters does not name its base",
+          s->base);
+    return adapters ? write_gguf_adapters(source, type, out)
+                    : write_file(source, &model, type, out);
 }
 
 static trine_status export_from(trine_mesh *mesh, const settings *s) {
@@ -182,7 +198,7 @@ static trine_status run(settings *s, int argc, char **argv) {
     static const option rows[] = {
         {OPTION_CHOICE("format", settings, format, formats, FORMAT_FOLDER,
                        "hf: a Hugging Face folder; gguf: a GGUF file for llama.cpp, with the "
-                       "tokenizer and the chat template")},
+                       "tokenizer and the chat template; of adapters, one for its --lora")},
         {OPTION_CHOICE("type", settings, type, types, TYPE_AUTO,
                        "the type of the matrices in a GGUF file; auto: f32. A folder has the type "
                        "of the checkpoint")},
@@ -190,10 +206,10 @@ static trine_status run(settings *s, int argc, char **argv) {
                        "low-rank adapters as PEFT writes them, which belong to FROM")},
         {OPTION_FLAG("merge", settings, merge,
                      "add the adapters to the weights and export the model; without it the "
-                     "adapters alone are exported, as PEFT writes them")},
+                     "adapters alone are exported, as PEFT writes them or for llama.cpp")},
         {OPTION_STRING("base", settings, base, "NAME", NULL,
-                       "exported adapters: the folder or the name of the model that they belong "
-                       "to")},
+                       "exported adapters, as PEFT writes them: the folder or the name of the "
+                       "model that they belong to")},
         {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
                        "a progress bar; auto: where standard error is a terminal; line: never; "
                        "bar: always")},

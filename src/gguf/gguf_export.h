@@ -4,7 +4,8 @@
  * Matrices have the type that is asked for; vectors, norms and GPT-2's positions are f32, and so is what llama.cpp's
  * own converter leaves in f32. A matrix whose rows are no multiple of 32 is f16 where q8_0 is asked for. A tied head
  * is not written: the file has no output.weight. Queries and keys of Llama and Mistral are turned (gguf_family.h);
- * rope scaling "llama3" is the tensor rope_freqs.weight. */
+ * rope scaling "llama3" is the tensor rope_freqs.weight. Low-rank adapters are added to the matrices that they belong
+ * to (ckpt/hf/merge.h), before the type; gguf_adapter.h writes them alone. */
 #ifndef TRINE_GGUF_GGUF_EXPORT_H
 #define TRINE_GGUF_GGUF_EXPORT_H
 

@@ -88,17 +88,40 @@ static long block_of(const gguf_family *f, const char *name, const char **rest) 
     return number;
 }
 
+/* The halves of an adapter: ours is "attn.c_attn.lora_A.weight", llama.cpp's "attn_qkv.weight.lora_a". */
+static const struct {
+    const char *ours, *theirs;
+    unsigned same; /* flags of the matrix that it has, too: the rows of B are those of the matrix */
+} halves[] = {
+    {"", "", ~0U}, /* no adapter */
+    {".lora_A", ".lora_a", 0},
+    {".lora_B", ".lora_b", GGUF_ROTARY},
+};
+
+#define HALVES (sizeof halves / sizeof *halves)
+
+/* Of a name [from, to). */
+static size_t half_of(const char *from, const char *to) {
+    size_t n = HALVES - 1;
+    for (; n > 0; n--) {
+        size_t length = strlen(halves[n].ours);
+        if ((size_t)(to - from) > length && !strncmp(to - length, halves[n].ours, length)) break;
+    }
+    return n;
+}
+
 trine_status gguf_family_name(const gguf_family *f, const char *ours, char name[GGUF_NAME],
                               unsigned *flags) {
     const char *rest, *ending = strrchr(ours, '.');
     long block = block_of(f, ours, &rest);
+    size_t half = ending ? half_of(rest, ending) : 0;
     for (const gguf_name *n = f->names; n->ours && ending; n++) {
-        if (strlen(n->ours) != (size_t)(ending - rest) || strncmp(n->ours, rest, strlen(n->ours)))
-            continue;
+        size_t length = (size_t)(ending - rest) - strlen(halves[half].ours);
+        if (strlen(n->ours) != length || strncmp(n->ours, rest, length)) continue;
         char number[32] = "";
         if (block >= 0) snprintf(number, sizeof number, "blk.%ld.", block);
-        snprintf(name, GGUF_NAME, "%s%s%s", number, n->theirs, ending);
-        *flags = n->flags;
+        snprintf(name, GGUF_NAME, "%s%s%s%s", number, n->theirs, ending, halves[half].theirs);
+        *flags = n->flags & halves[half].same;
         return TRINE_OK;
     }
     return RAISE(TRINE_EINVAL, "tensor %s: llama.cpp's %s has no such tensor", ours,

@@ -31,8 +31,9 @@ typedef struct {
  * llama.cpp's code for it does not have what the model has. Pure. */
 trine_status gguf_family_of(const gguf_family **family, const trine_model *m, const char *path);
 
-/* The tensor's name in the file, and its flags: "layers.3.self_attn.q_proj.weight" is "blk.3.attn_q.weight". Errors:
- * TRINE_EINVAL for one that the row does not have. Pure. */
+/* The tensor's name in the file, and its flags: "layers.3.self_attn.q_proj.weight" is "blk.3.attn_q.weight", and its
+ * adapter's "...q_proj.lora_A.weight" is "blk.3.attn_q.weight.lora_a". Errors: TRINE_EINVAL for one that the row does
+ * not have. Pure. */
 trine_status gguf_family_name(const gguf_family *f, const char *ours, char name[GGUF_NAME], unsigned *flags);
 
 /* Adds the entries of the model's sizes, "llama.block_count" and so on. Pure but for memory. */

@@ -1,9 +1,10 @@
 /* TEST np=none */
-/* gguf_driver FILE.gguf FOLDER TYPE: whether the file has what the Hugging Face folder has, whose weights are fp32:
- * each tensor under its name in llama.cpp, in its order of rows and within the type's rounding; the sizes of
+/* gguf_driver FILE.gguf FOLDER TYPE [ADAPTERS]: whether the file has what the Hugging Face folder has, whose weights are
+ * fp32: each tensor under its name in llama.cpp, in its order of rows and within the type's rounding; the sizes of
  * config.json; tokens, merges and template of its tokenizer, if it has one. Names and orders are written here again,
- * from llama.cpp's convert_hf_to_gguf.py. The last lines on standard output are "KEY = VALUE" of every entry that is no
- * list, and "tensor NAME TYPE". */
+ * from llama.cpp's convert_hf_to_gguf.py. With ADAPTERS, a folder of PEFT, the file has those and nothing else, for the
+ * base in FOLDER. The last lines on standard output are "KEY = VALUE" of every entry that is no list, and "tensor NAME
+ * TYPE". */
 #include <math.h>
 
 #include "base/half.h"
@@ -65,9 +66,13 @@ static void expect_text(const char *key, const char *want) {
     EXPECT(file_is(is, want), "%s is %.*s, not %s", key, (int)is.length, is.text, want);
 }
 
-static void expect_sizes(void) {
+static const char *arch_of(void) {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "model_type"));
-    const char *arch = !strcmp(type, "mistral") ? "llama" : type;
+    return !strcmp(type, "mistral") ? "llama" : type;
+}
+
+static void expect_sizes(void) {
+    const char *arch = arch_of();
     double heads = size_of(gpt2 ? "n_head" : "num_attention_heads", 0),
            C = size_of(gpt2 ? "n_embd" : "hidden_size", 0);
     double D = size_of("head_dim", C / heads);
@@ -124,19 +129,28 @@ static const char *const names[][2] = {{"transformer.wte", "token_embd"},
                                        {"mlp.up_proj", "ffn_up"},
                                        {"mlp.down_proj", "ffn_down"}};
 
-static const file_tensor *their_tensor(const char *ours, bool *block, const char **layer) {
-    char rest[ST_NAME], name[ST_NAME + 40] = "";
+/* half: 'A' or 'B' of an adapter, 0 of the model's own tensors. */
+static const file_tensor *their_tensor(const char *ours, bool *block, const char **layer,
+                                       char *half) {
+    static const char prefix[] = "base_model.model.";
+    char rest[ST_NAME], name[ST_NAME + 48] = "";
     int number = 0, used = 0;
+    if (!strncmp(ours, prefix, strlen(prefix))) ours += strlen(prefix);
     *block = (sscanf(ours, "transformer.h.%d.%n", &number, &used) == 1 && used) ||
              (sscanf(ours, "model.layers.%d.%n", &number, &used) == 1 && used);
     snprintf(rest, sizeof rest, "%s", ours + used);
-    char *ending = strrchr(rest, '.');
+    char *ending = strrchr(rest, '.'), *adapter = strstr(rest, ".lora_");
     *ending = '\0';
+    *half = adapter ? adapter[strlen(".lora_")] : '\0';
+    if (adapter) *adapter = '\0';
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i][0], rest)) {
             *layer = names[i][1];
             if (*block) snprintf(name, sizeof name, "blk.%d.", number);
-            snprintf(name + strlen(name), 40, "%s.%s", *layer, ending + 1);
+            snprintf(name + strlen(name), 40, "%s.%s%s", *layer, ending + 1,
+                     !*half         ? ""
+                     : *half == 'A' ? ".lora_a"
+                                    : ".lora_b");
         }
     EXPECT(*name, "%s: what is it called?", ours);
     const file_tensor *t = file_find_tensor(&gguf, name);
@@ -213,15 +227,15 @@ static uint32_t want_type(const file_tensor *t, const char *layer, uint32_t type
 
 static void expect_tensor(const st_file *f, const st_entry *e, uint32_t type) {
     bool block;
+    char half;
     const char *layer = "";
-    const file_tensor *t = their_tensor(e->name, &block, &layer);
+    const file_tensor *t = their_tensor(e->name, &block, &layer, &half);
     size_t bytes = e->end - e->begin;
     float *ours = malloc(bytes);
     EXPECT(e->type == TRINE_F32 && ours && st_read(f, ours, bytes, e->begin) == TRINE_OK,
            "%s: no fp32", e->name);
-    order o = {.transposed = gpt2 && block && e->dims == 2};
-    const char *arch = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "model_type"));
-    if ((!strcmp(arch, "llama") || !strcmp(arch, "mistral")) &&
+    order o = {.transposed = gpt2 && block && e->dims == 2 && !half};
+    if (!strcmp(arch_of(), "llama") && half != 'A' &&
         (!strcmp(layer, "attn_q") || !strcmp(layer, "attn_k")))
         o.turned = (uint64_t)size_of("head_dim", 0);
     EXPECT(t->dims == (uint32_t)e->dims && t->cols == e->shape[e->dims == 2 && !o.transposed] &&
@@ -260,13 +274,13 @@ static size_t expect_factors(void) {
     return 1;
 }
 
-static void expect_tensors(const char *folder, uint32_t type) {
+static void expect_tensors(const char *folder, const char *name, uint32_t type) {
     st_file f;
     char path[4096];
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     EXPECT(st_open(&f, path) == TRINE_OK, "%s: cannot be read", path);
     for (size_t i = 0; i < f.header.count; i++) expect_tensor(&f, &f.header.entries[i], type);
-    size_t more = expect_factors();
+    size_t more = strstr(name, "adapter") ? 0 : expect_factors();
     EXPECT(f.header.count + more == gguf.tensor_count, "%zu tensors, and %zu in the folder",
            gguf.tensor_count, f.header.count + more);
     st_close(&f);
@@ -391,6 +405,25 @@ static void expect_tokenizer(const char *folder) {
     cJSON_Delete(names_of);
 }
 
+/* ---- Adapters ---- */
+
+/* llama.cpp multiplies with alpha / rank, PEFT's rank-stabilised adapters with alpha / sqrt(rank). */
+static void expect_adapters(const char *folder) {
+    cJSON *peft = read_json(folder, "adapter_config.json", true);
+    double rank = cJSON_GetObjectItemCaseSensitive(peft, "r")->valuedouble,
+           alpha = cJSON_GetObjectItemCaseSensitive(peft, "lora_alpha")->valuedouble;
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(peft, "use_rslora"))) alpha *= sqrt(rank);
+    expect_text("general.architecture", arch_of());
+    expect_text("general.type", "adapter");
+    expect_text("adapter.type", "lora");
+    expect_number("adapter.lora.alpha", alpha);
+    expect_number("general.quantization_version", 2);
+    expect_text("general.name", "new");
+    EXPECT(gguf.entry_count == 7, "%zu entries: there are more than these and the file's type",
+           gguf.entry_count);
+    cJSON_Delete(peft);
+}
+
 /* ---- All ---- */
 
 static void print(void) {
@@ -413,7 +446,7 @@ int main(int argc, char **argv) {
         uint32_t tensor, file;
     } types[] = {{"f32", F32, 0}, {"f16", F16, 1}, {"bf16", BF16, 32}, {"q8_0", Q8_0, 7}};
     size_t type = 0;
-    EXPECT(argc == 4, "usage: gguf_driver FILE.gguf FOLDER TYPE");
+    EXPECT(argc == 4 || argc == 5, "usage: gguf_driver FILE.gguf FOLDER TYPE [ADAPTERS]");
     while (type < 4 && strcmp(types[type].name, argv[3])) type++;
     EXPECT(type < 4, "no type %s", argv[3]);
     file_open(&gguf, argv[1]);
@@ -421,9 +454,14 @@ int main(int argc, char **argv) {
     gpt2 = !strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "model_type")),
                    "gpt2");
     expect_number("general.file_type", types[type].file);
-    expect_sizes();
-    expect_tensors(argv[2], types[type].tensor);
-    expect_tokenizer(argv[2]);
+    if (argc == 5) {
+        expect_adapters(argv[4]);
+        expect_tensors(argv[4], "adapter_model.safetensors", types[type].tensor);
+    } else {
+        expect_sizes();
+        expect_tensors(argv[2], "model.safetensors", types[type].tensor);
+        expect_tokenizer(argv[2]);
+    }
     print();
     cJSON_Delete(config);
     free(gguf.bytes);

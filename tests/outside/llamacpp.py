@@ -5,7 +5,8 @@ gguf: every family, as random models with the tokenizers of GPT-2, SmolLM2, Llam
 
 gguf reads all entries and tensors, and makes the same bytes of f16, bf16 and q8_0. llama.cpp loads the f32 file: its logits, with a
 cache of keys and values in f32, are Trine's, and so are 64 greedy tokens; those of q8_0 are near them. Its tokenizer gives Trine's ids
-for 1,000 texts. Skipped where llama-cpp-python is not installed: tools/venv.sh builds it, in some ten minutes."""
+for 1,000 texts. Beside each base llama.cpp takes a file of low-rank adapters, of the same type and in f32, which PEFT has made:
+its logits are those of Trine's adapted model, and so are those of the merged file. Skipped where llama-cpp-python is not installed: tools/venv.sh builds it, in some ten minutes."""
 import fnmatch
 import functools
 import glob
@@ -34,6 +35,7 @@ from gguf import GGUFReader
 from gguf.quants import quantize
 from known import known
 from lib import call, check, done, keep_largest, ours, result
+from peft import LoraConfig, get_peft_model
 from shared.training import new_model
 from tokenizers import Tokenizer
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
@@ -113,7 +115,20 @@ def make(folder, name):
     for file, content in ("tokenizer.json", tokenizer), ("tokenizer_config.json", {"eos_token": end, "chat_template": "{{ messages }}"}):
         with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
             json.dump(content, out)
+    add_adapters(kind, folder)
     return tokenizer, size
+
+
+def add_adapters(kind, folder):
+    """PEFT's folder of rank-stabilised adapters of all matrices, with a B that is not zero, beside that of the model."""
+    torch.manual_seed(3)
+    model = get_peft_model(kind.from_pretrained(folder), LoraConfig(task_type="CAUSAL_LM", r=32, lora_alpha=20, use_rslora=True,
+                                                                    target_modules="all-linear"))
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if ".lora_B" in name:
+                p.copy_(torch.randn_like(p) * 0.05)
+    model.save_pretrained(folder + "-lora")
 
 
 # ---- gguf ------------------------------------------------------------------------------------------
@@ -142,9 +157,9 @@ def quiet(level, text, data):
     pass
 
 
-def load(path):
+def load(path, **more):
     return llama_cpp.Llama(path, n_ctx=256, n_batch=256, n_ubatch=256, type_k=0, type_v=0, flash_attn=False, logits_all=True, n_threads=1,
-                           n_threads_batch=1, verbose=False)
+                           n_threads_batch=1, verbose=False, **more)
 
 
 def logits(llama, ids):
@@ -194,13 +209,41 @@ def ids_of(llama, folder, tokenizer):
            if wrong else ())
 
 
+# ---- Adapters --------------------------------------------------------------------------------------
+
+def adapted(name, base, kind, type, file, prompt, wanted):
+    """The adapters' file beside a base of this kind; without one the merged model."""
+    llama = load(base, lora_path=file) if file else load(base)
+    off = (logits(llama, prompt) - wanted).abs().max().item()
+    llama.close()
+    exact = kind == type == "f32"
+    keep_largest("logits of adapters" if exact else "logits of rounded adapters", off)
+    result(off <= (LOGITS if exact else ROUNDED * wanted.abs().max().item()),
+           "%s, %s, %s adapters: largest difference of logits %.1e of %.1f" % (name, kind, type, off, wanted.abs().max()))
+
+
+def with_adapters(name, base, kind, prompt, wanted):
+    folder, out = base.removesuffix("-%s.gguf" % kind) + "-lora", base.removesuffix(".gguf") + "-%s.gguf"
+    for type in dict.fromkeys(("f32", kind)):
+        call("trine-export", "--format", "gguf", "--type", type, folder, out % type)
+        reader = GGUFReader(out % type)
+        if type == "f32":
+            whole = {t.name: np.array(t.data) for t in reader.tensors}
+        tensors(reader, whole, name + " adapters", type)
+        adapted(name, base, kind, type, out % type, prompt, wanted)
+    call("trine-export", "--format", "gguf", "--merge", "--type", kind, folder, out % "merged")
+    adapted(name + " merged", out % "merged", kind, kind, None, prompt, wanted)
+    os.unlink(out % "merged")
+
+
 # ---- All -------------------------------------------------------------------------------------------
 
 def one(name, dir):
     folder = os.path.join(dir, name)
     tokenizer, size = make(folder, name)
     prompt = [(7 * i + i * i) % size for i in range(T)]
-    mine = ours(folder, ids=prompt)
+    mine, with_more = ours(folder, ids=prompt), ours(folder + "-lora", ids=prompt)
+    result((mine - with_more).abs().max() > 100 * LOGITS, "%s: the adapters count" % name)
     for kind in "f32", "f16", "bf16", "q8_0":
         path = os.path.join(dir, "%s-%s.gguf" % (name, kind))
         call("trine-export", "--format", "gguf", "--type", kind, folder, path)
@@ -223,6 +266,7 @@ def one(name, dir):
                    *([] if said == want else [want, said]))
             ids_of(llama, folder, tokenizer)
         llama.close()
+        with_adapters(name, path, kind, prompt, with_more)
         os.unlink(path)
 
 
