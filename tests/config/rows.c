@@ -183,6 +183,8 @@ static void change(const options *o, const option *row) {
             *(trine_steps *)to = (trine_steps){3, 5};
         else if (!strcmp(row->name, "save-at-tokens"))
             *(const char **)to = "10K,2M";
+        else if (!strcmp(row->name, "lora-targets"))
+            memcpy(to, "k_proj", sizeof "k_proj");
         else
             *(const trine_family **)to = &trine_llama;
         break;
