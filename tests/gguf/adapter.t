@@ -79,16 +79,10 @@ merged() {
         gguf b/x.gguf gpt2 --merge --type q8_0 && cmp {a,b}/x.gguf && gguf c/x.gguf base-gpt2 --adapter lora-gpt2 --merge --type q8_0 && cmp {a,c}/x.gguf
 }
 check "--merge: the bytes of the merged folder's file" merged
+
 # ---- Refused
 
-# refuses TEXT ARGUMENTS...: one message with TEXT, a non-zero status, and no file added or removed
-refuses() {
-    local text=$1 before
-    shift
-    before=$(find . -type f | sort)
-    run "$build/trine-export" "$@"
-    [ $status -ne 0 ] && messages 1 && grep -qF -- "$text" "$dir/err" && [ "$(find . -type f | sort)" = "$before" ]
-}
+. "$root/tests/gguf/refuses.sh"
 scaled() { # scaled ALPHA TEXT
     rm -rf other && cp -r lora-llama other && sed -i "s/\"lora_alpha\":.*/\"lora_alpha\": $1,/" other/adapter_config.json && refuses "$2" --format gguf other no.gguf
 }

@@ -176,14 +176,7 @@ check "a space that llama.cpp writes more is said" spaces
 
 # ---- Refused
 
-# refuses TEXT ARGUMENTS...: one message with TEXT, a non-zero status, and no file added or removed
-refuses() {
-    local text=$1 before
-    shift
-    before=$(find . -type f | sort)
-    run "$build/trine-export" "$@"
-    [ $status -ne 0 ] && messages 1 && grep -qF -- "$text" "$dir/err" && [ "$(find . -type f | sort)" = "$before" ]
-}
+. "$root/tests/gguf/refuses.sh"
 refuses_model() { # refuses_model TEXT [TYPE]
     refuses "$1" --format gguf --type "${2:-f32}" other no.gguf
 }
