@@ -119,11 +119,6 @@ double gpt_unit_cost(const trine_model *m, int T, int unit) {
     return sum;
 }
 
-double gpt_flops_per_token(const trine_model *m) {
-    double block = gpt_unit_cost(m, m->seq_length, 1);
-    return 3 * (m->num_layers * block + gpt_unit_cost(m, m->seq_length, m->num_layers + 1));
-}
-
 /* ---- Tensors ----------------------------------------------------------------------------------- */
 
 /* The number of matrices in all blocks whose output is added to the residual stream; at least 1. */
@@ -354,6 +349,34 @@ static void set_trained(const gpt_shape *s, program_spec *spec) {
         spec->first_trained++;
 }
 
+/* The parameters of a unit's matrices; `trained`: of those that are trained. */
+static double matrix_parameters(const gpt_shape *s, int unit, bool trained) {
+    unit_kind kind = gpt_unit_kind(s, unit);
+    double sum = 0;
+    unit_list l;
+    list_resolve_valid(&l, s, kind);
+    for (int n = 0; n < l.count; n++) {
+        layer_tensor tensors[LAYER_TENSORS];
+        for (int i = 0, count = layer_tensors(s, l.layers[n].row, tensors); i < count; i++) {
+            size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
+            tensor t = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
+            if (t.matrix && (!trained || trains(s, &t))) sum += (double)tensor_count(&t);
+        }
+    }
+    return sum;
+}
+
+/* Forward, and backward from the lowest unit that is trained: by the input, and by the weights that are trained. What
+ * is no product with a matrix, attention, counts twice there. */
+static double unit_step_flops(const trine_model *m, const program_spec *spec, int unit) {
+    double forward = gpt_unit_cost(m, m->seq_length, unit);
+    if (unit < spec->first_trained) return forward;
+    gpt_shape s = gpt_unsharded_shape(m);
+    if (!s.freezes) return 3 * forward;
+    double frozen = matrix_parameters(&s, unit, false) - matrix_parameters(&s, unit, true);
+    return 3 * forward - 2 * frozen;
+}
+
 void gpt_spec(const trine_model *m, program_spec *spec) {
     gpt_shape s = gpt_unsharded_shape(m);
     spec->units = m->num_layers + 2;
@@ -363,6 +386,15 @@ void gpt_spec(const trine_model *m, program_spec *spec) {
     spec->first_trained = 0;
     spec->starts = 0;
     if (s.freezes) set_trained(&s, spec);
+}
+
+double gpt_flops_per_token(const trine_model *m) {
+    program_spec spec = {.units = 0};
+    gpt_spec(m, &spec);
+    double sum = unit_step_flops(m, &spec, m->num_layers + 1);
+    if (!model_freezes(m)) return sum + m->num_layers * unit_step_flops(m, &spec, 1);
+    for (int unit = 1; unit <= m->num_layers; unit++) sum += unit_step_flops(m, &spec, unit);
+    return sum;
 }
 
 static double count_parameters(const trine_model *m, bool adapters) {

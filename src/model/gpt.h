@@ -34,7 +34,8 @@ void gpt_spec_starts(const trine_model *m, bool attention, bool positions, progr
  * no matmul, the elements that it moves. The family's lists must be valid. Pure. */
 double gpt_unit_cost(const trine_model *m, int T, int unit);
 /* Flops per token of a training step: 6 per matmul weight, 6 L C T for causal attention
- * (Narayanan et al. 2021, appendix, without recomputation). Pure. */
+ * (Narayanan et al. 2021, appendix, without recomputation); 4 per weight that is frozen, and forward ones alone below
+ * the lowest unit with something trained. Pure. */
 double gpt_flops_per_token(const trine_model *m);
 /* Number of parameters; a tied matrix counts once. Pure. */
 double gpt_parameters(const trine_model *m);
