@@ -3,7 +3,8 @@
  *
  * The limit of bf16 is its speedup of the matmuls alone (tables of `matmul`). Full recomputation repeats the
  * blocks' forward passes except the last product of each: its row has the share of the matmuls' flops that are done
- * twice. */
+ * twice. Every row has the ratio of the flops that the models count: what adapters on a frozen base could save, were a
+ * step made of products alone. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,8 @@ typedef struct {
     double dropout;
     bool base_bf16;
     bool ring, trace; /* the recorder (docs/seeing.md), on two ranks, which have calls to record */
+    int lora;         /* rank of adapters */
+    const char *targets;
 } setting;
 
 static const setting settings[] = {
@@ -51,6 +54,20 @@ static const setting settings[] = {
      .base_bf16 = true},
     {.name = "ring", .title = "ring of two steps, tp 2", .tp = 2, .ring = true},
     {.name = "trace", .title = "--trace of all, tp 2", .tp = 2, .trace = true},
+    {.name = "lora-bf16",
+     .title = "LoRA, rank 16, bf16",
+     .tp = 1,
+     .bf16 = true,
+     .base_bf16 = true,
+     .lora = 16,
+     .targets = ""},
+    {.name = "lora-all-bf16",
+     .title = "LoRA of all, bf16",
+     .tp = 1,
+     .bf16 = true,
+     .base_bf16 = true,
+     .lora = 16,
+     .targets = "all-linear"},
 };
 
 static const bench_column columns[] = {
@@ -62,6 +79,7 @@ static const bench_column columns[] = {
     {"slower", "time with/without", 17, 3},
     {"faster", "faster by", 9, 3},
     {"again", "recomputed", 11, 3},
+    {"flops", "flops with/without", 18, 3},
 };
 
 typedef struct {
@@ -90,6 +108,8 @@ static void apply(const bench *b, trine_config *c, const setting *s) {
     c->parallel.sequence_parallel = s->sequence;
     c->parallel.exact_threads = s->exact_threads;
     c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
+    c->model.lora.rank = s->lora;
+    if (s->lora) snprintf(c->model.lora.targets, sizeof c->model.lora.targets, "%s", s->targets);
 }
 
 /* The fraction of the step's matmul flops (forward once, backward twice) that full recomputation repeats:
@@ -112,6 +132,7 @@ static double slower(const bench_samples *without, const bench_samples *with) {
 }
 
 static void add_row(bench *b, const setting *v, const trine_config *c, const bench_samples *s) {
+    double flops = gpt_flops_per_token(&c->model) / gpt_flops_per_token(&b->k->model);
     double without = bench_median(&s[0]), with = bench_median(&s[1]), ratio = slower(&s[0], &s[1]);
     bench_row(b->report, (bench_cell[]){{.text = v->title},
                                         {.number = with},
@@ -120,7 +141,8 @@ static void add_row(bench *b, const setting *v, const trine_config *c, const ben
                                         {.number = bench_min(&s[0])},
                                         {.number = ratio},
                                         {.number = 1 / ratio},
-                                        {.number = flops_again(c)}});
+                                        {.number = flops_again(c)},
+                                        {.number = flops}});
 }
 
 static bool has_exact_threads(bool bf16) {
@@ -177,7 +199,8 @@ static trine_status check_only(const char *only) {
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
     return status_user(RAISE(TRINE_EINVAL,
                              "--only %s: unknown setting; use bf16, selective, full, full-bf16, "
-                             "sequence, dropout, exact, exact-bf16, ring or trace",
+                             "sequence, dropout, exact, exact-bf16, ring, trace, lora-bf16 or "
+                             "lora-all-bf16",
                              only));
 }
 

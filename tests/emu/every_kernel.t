@@ -11,7 +11,8 @@ run make -s CUDA=0 RACES=1 BUILD="$races" "$races/emu/libtrine_cuda.so" "$races/
 result $status "kernels that call at each access"
 [ "$status" = 0 ] || exit 1
 TRINE_CUDA_LIBRARY=$(realpath "$races")/emu/libtrine_cuda.so
-export TRINE_CUDA_LIBRARY TRINE_EMU_RACES=1 BUILD
+TRINE_EMU_LIBRARY=$TRINE_CUDA_LIBRARY
+export TRINE_CUDA_LIBRARY TRINE_EMU_LIBRARY TRINE_EMU_RACES=1 BUILD
 
 # Programs of one process.
 for test in gradients single; do

@@ -175,6 +175,97 @@ static void backward_sets(void **state) {
     }
 }
 
+/* ---- Frozen tensors --------------------------------------------------------------------------- */
+
+/* The values in `in` of a unit's tensor of that name, whatever its range. */
+static float *values_of(const model *m, int u, const char *name,
+                        float *const in[MAX_UNITS][FLAT_RANGES]) {
+    float *values = NULL;
+    for (int r = 0; r < m->layout[u].range_count; r++)
+        for (int i = 0; i < m->layout[u].ranges[r].tensor_count; i++) {
+            const tensor *t = &m->layout[u].ranges[r].tensors[i];
+            if (!strcmp(t->name, name)) values = in[u][r] + t->offset;
+        }
+    assert_non_null(values);
+    return values;
+}
+
+/* "-NAME" of a tensor and of those that are read with it as one matrix. */
+static void pattern_of(const flat_range *range, int i, char *text, size_t size) {
+    size_t used = 0;
+    do {
+        const tensor *t = &range->tensors[i];
+        used += (size_t)snprintf(text + used, size - used, "%s-%s%s", used ? "," : "", t->prefix,
+                                 t->name);
+        assert_true(used < size);
+    } while (++i < range->tensor_count && range->tensors[i].joined);
+}
+
+/* With one tensor frozen, the loss and the gradients of all others keep their bits, and its memory is not touched. */
+static void compare_frozen(const model *all, const char *pattern) {
+    model m;
+    gpt_shape s = all->s;
+    s.trained = pattern;
+    s.freezes = true;
+    int frozen = 0;
+    model_open(&m, s, all->dev->kind, trine_mesh_group(mesh, TRINE_TP));
+    for (int u = 0; u < m.units; u++)
+        for (int r = 0; r < m.layout[u].range_count; r++)
+            for (int i = 0; i < m.layout[u].ranges[r].tensor_count; i++) {
+                const tensor *t = &m.layout[u].ranges[r].tensors[i];
+                const float *from = values_of(all, u, t->name, all->params);
+                memcpy(m.params[u][r] + t->offset, from, tensor_count(t) * sizeof *from);
+                for (size_t e = 0; e < tensor_count(t); e++)
+                    m.grads[u][r][t->offset + e] = m.layout[u].ranges[r].frozen ? 7 : 0;
+            }
+    assert_true(model_forward(&m) == all->loss);
+    model_backward(&m);
+    for (int u = 0; u < m.units; u++)
+        for (int r = 0; r < m.layout[u].range_count; r++)
+            for (int i = 0; i < m.layout[u].ranges[r].tensor_count; i++) {
+                const tensor *t = &m.layout[u].ranges[r].tensors[i];
+                const float *want = values_of(all, u, t->name, all->grads);
+                frozen += m.layout[u].ranges[r].frozen;
+                for (size_t e = 0; e < tensor_count(t); e++)
+                    if (m.grads[u][r][t->offset + e] !=
+                        (m.layout[u].ranges[r].frozen ? 7 : want[e]))
+                        fail_msg("%s, %s: %s, element %zu: %g, not %g", s.family->name, pattern,
+                                 t->name, e, (double)m.grads[u][r][t->offset + e], (double)want[e]);
+            }
+    assert_true(frozen > 0);
+    model_close(&m);
+}
+
+/* Of every family each tensor of the ends and of one block. */
+static void one_tensor_frozen(void **state) {
+    (void)state;
+    for (int f = 0; f < TEST_FAMILIES; f++)
+        for (device_kind kind = 0; kind < DEVICE_HOST_KINDS; kind++) {
+            gpt_shape s = small;
+            model all;
+            s.family = test_families[f];
+            s.lora = (trine_lora){.rank = f % 2 * 2, .alpha = 3, .targets = "all-linear"};
+            s.trained = "+*";
+            s.freezes = true;
+            if (groups_queries(s.family)) s.K = 1, s.D = 6;
+            model_open(&all, s, kind, trine_mesh_group(mesh, TRINE_TP));
+            model_roughen(&all, 0.4);
+            model_forward(&all);
+            double loss = all.loss;
+            model_backward(&all);
+            all.loss = loss;
+            for (int u = 0; u < all.units; u += u == 1 ? all.units - 2 : 1)
+                for (int r = u == all.units - 1; r < all.layout[u].range_count; r++)
+                    for (int i = 0; i < all.layout[u].ranges[r].tensor_count; i++) {
+                        char pattern[1024] = "+*,";
+                        if (all.layout[u].ranges[r].tensors[i].joined) continue;
+                        pattern_of(&all.layout[u].ranges[r], i, pattern + 3, sizeof pattern - 3);
+                        compare_frozen(&all, pattern);
+                    }
+            model_close(&all);
+        }
+}
+
 static int make_mesh(void **state) {
     (void)state;
     OK(trine_mesh_create(&mesh, harness_world, (trine_layout){.dp = 1, .tp = 1, .pp = 1}, 0));
@@ -196,6 +287,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(with_adapters, make_mesh, free_mesh),
         cmocka_unit_test_setup_teardown(backward_adds, make_mesh, free_mesh),
         cmocka_unit_test_setup_teardown(backward_sets, make_mesh, free_mesh),
+        cmocka_unit_test_setup_teardown(one_tensor_frozen, make_mesh, free_mesh),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

@@ -507,10 +507,10 @@ static inline trine_status staged_raise(trine_status status, const char *file, i
 }
 
 /* The object in the build folder of this program (build/tests/ops/NAME). TRINE_CUDA_LIBRARY names another one
- * for the GPU. */
+ * for the GPU, TRINE_EMU_LIBRARY for the emulated one. */
 static inline void *staged_object(staged_kind kind, char *why, size_t size) {
     char path[4096] = "";
-    const char *named = kind == STAGED_GPU ? getenv("TRINE_CUDA_LIBRARY") : NULL;
+    const char *named = getenv(kind == STAGED_GPU ? "TRINE_CUDA_LIBRARY" : "TRINE_EMU_LIBRARY");
     const char *name = kind == STAGED_EMULATED ? "emu/" CUDA_LIBRARY : CUDA_LIBRARY;
     if (named) snprintf(path, sizeof path, "%s", named);
     ssize_t length = named ? 0 : readlink("/proc/self/exe", path, sizeof path - 64);
