@@ -30,12 +30,14 @@
 #   make install      the library, the tools, the trainer as trine-train, and manual pages; PREFIX (/usr/local) or
 #                     GNU's prefix, bindir, libdir, mandir ..., DESTDIR; make uninstall removes them
 #   make dist         BUILD/trine-VERSION.tar.gz of the newest commit, with the same bytes in every clone (docs/install.md)
+#   make dist-binary  BUILD/trine-VERSION-x86_64.tar.gz of programs that run with any MPI of the standard ABI (MPI_ABI=1)
 #   make abi-check    the shared library against packaging/abi, the record of the last release; make abi-record writes it
 #   make layers, format-check, deps, clean
 #
 # CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. Tests need
 # neither: build/emu/libtrine_cuda.so is the same code on the CPU (docs/testing.md).
 # PCRE2=/opt/pcre2 builds with the PCRE2 of that prefix; default: the system's (docs/tokenizers.md).
+# MPI_ABI=1 builds with mpicc_abi (MPICC=) for any library with MPI 5's standard ABI, libmpi_abi (docs/mpi.md).
 # MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
 # an instruction set gets a message.
 # All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
@@ -60,10 +62,13 @@ endif
 # The compiler is the user's. MPI's flags are queried from its wrapper, once and only when something is compiled:
 # on a fresh machine the wrapper is not installed yet when this file is read. (Open MPI has --showme, MPICH
 # -compile_info.) MPI's headers are system headers, so that they cause no warnings.
-MPICC      ?= mpicc
+MPICC      ?= $(if $(filter 1,$(MPI_ABI)),mpicc_abi,mpicc)
 ask_mpi     = $(or $(shell $(MPICC) --showme:$(1) 2>/dev/null),$(wordlist 2,999,$(shell $(MPICC) -$(1)_info 2>/dev/null)))
 MPI_CFLAGS ?= $(eval MPI_CFLAGS := $(patsubst -I%,-isystem%,$(call ask_mpi,compile)))$(MPI_CFLAGS)
 MPI_LIBS   ?= $(eval MPI_LIBS := $(call ask_mpi,link))$(MPI_LIBS)
+# MPI_ABI=1: the library that is linked must be the one that has the standard's binary interface.
+abi_checked = $(if $(filter 1,$(MPI_ABI)),$(if $(filter -lmpi_abi,$(1)),,$(error MPI_ABI=1 needs -lmpi_abi, but $(MPICC) links \
+              "$(1)"; name the compiler wrapper of an MPI 5 library, MPICC=.../mpicc_abi))$(1),$(1))
 
 # FLOAT is required by the code, not a choice of the user. No contraction: equal bits are promised for
 # one build, whichever function a product and a sum are compiled in. No errno: sqrtf becomes one
@@ -90,7 +95,7 @@ $(if $(PCRE2_DIR),,$(error PCRE2=$(PCRE2): no libpcre2-8 in its lib or lib64; le
 PCRE2_CFLAGS := -isystem $(PCRE2)/include
 PCRE2_LIBS   := -L$(PCRE2_DIR) -Wl,-rpath,$(PCRE2_DIR)
 endif
-LIBS        = $(DEPS_LIBS) -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(MPI_LIBS) $(OMP) -lm -lpthread
+LIBS        = $(DEPS_LIBS) -ldnnl -lcjson -lxxhash $(PCRE2_LIBS) -lpcre2-8 -lutf8proc -lzstd -lz $(call abi_checked,$(MPI_LIBS)) $(OMP) -lm -lpthread
 # ccache works on single files, so programs are compiled and linked in two steps.
 ifeq ($(origin CCACHE),undefined)
 CCACHE     := $(if $(findstring ccache,$(CC)),,$(shell command -v ccache))
@@ -120,7 +125,7 @@ TESTED   := $(BUILD)/tests/libtrine_tested.so
 BENCH_PARTS := $(patsubst bench/%.h,$(BUILD)/bench/%.o,$(wildcard bench/*.h))
 BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c)))
 
-.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install installable man uninstall dist abi-now abi-record abi-check format-check clean FORCE
+.PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install installable man uninstall dist dist-binary abi-now abi-record abi-check format-check clean FORCE
 .DELETE_ON_ERROR:
 PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
 all: $(PRODUCTS) cuda
@@ -546,6 +551,16 @@ dist:
 	git -c core.autocrlf=false -c tar.umask=0022 archive --format=tar --prefix=trine-$(VERSION)/ HEAD >$(DIST:.gz=)
 	gzip -n -9 -f $(DIST:.gz=)
 	@sha256sum $(DIST)
+
+# Programs and what they load, but for the C library and MPI. RPATH, not RUNPATH: also of the libraries' own libraries.
+# MPI's folder is left out: whoever runs them says where his is.
+comma := ,
+BINARY_MARCH ?= x86-64-v2
+dist-binary: MPI_ABI := 1
+dist-binary:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/binary MPI_ABI=1 MARCH=$(BINARY_MARCH) CUDA=0 DESTDIR=$(BUILD)/binary/stage \
+	    prefix=/ MPI_LIBS="$(filter-out -Wl$(comma)%,$(MPI_LIBS))" RPATH="-Wl,--disable-new-dtags,-rpath,'\$$\$$ORIGIN/../lib'" install
+	tools/dist_binary.sh $(BUILD)/binary $(VERSION) $(BINARY_MARCH) $(BUILD)
 
 # The public functions and types of the shared library, by libabigail. A release that removes or changes one of the last
 # release raises the major number, and with it the name of the library (docs/install.md, "Releases").

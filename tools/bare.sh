@@ -8,7 +8,8 @@
 #
 # apt's sources, keys, certificates and proxies are taken from this machine. Logs are written to BUILD/bare
 # (BUILD: build). The chroot is in TMPDIR (/tmp), takes 2 GB and is removed at the end in any case. MINUTES (55)
-# limits the whole run. SHARE=FOLDER is /share in the chroot, to bring files in and out.
+# limits the whole run. SHARE=FOLDER is /share in the chroot, to bring files in and out. SUITE=trixie: another release of
+# this machine's distribution, from the same mirror.
 # Prints a table of the commands' times, and the last lines of the logs of failed commands.
 # shellcheck disable=SC2317  # functions that try and trap call are reached
 set -euo pipefail
@@ -34,7 +35,7 @@ sources() {
 # Copies the keys, certificates and network settings that apt uses on this machine.
 copy_apt() {
     local keys=$root/etc/apt/trusted.gpg.d
-    sources >"$root/etc/apt/sources.list"
+    sources | sed "s/$VERSION_CODENAME/$suite/" >"$root/etc/apt/sources.list"
     find /usr/share/keyrings /etc/apt/keyrings /etc/apt/trusted.gpg.d -maxdepth 1 \
         \( -name '*.gpg' -o -name '*.asc' \) -exec cp -L -t "$keys" {} + 2>/dev/null || true
     if [ -s /etc/apt/trusted.gpg ]; then cp /etc/apt/trusted.gpg "$keys/machine.gpg"; fi
@@ -49,7 +50,7 @@ make_chroot() {
     local mirror
     mirror=$(sources | awk -v suite="$VERSION_CODENAME" '$3 == suite && $4 == "main" { print $2; exit }')
     [ -n "$mirror" ] || fail "no apt source for $VERSION_CODENAME main; run apt-get update"
-    debootstrap --variant=minbase --include=git,make "$VERSION_CODENAME" "$root" "$mirror"
+    debootstrap --variant=minbase --include=git,make "$suite" "$root" "$mirror"
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
     if [ "$as" != root ]; then
@@ -114,6 +115,7 @@ inside() {
     local command failed=0 proxy=
     # shellcheck disable=SC1091  # a system file
     . /etc/os-release
+    suite=${SUITE:-$VERSION_CODENAME}
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
     if [ -n "$proxy" ]; then export http_proxy="${http_proxy:-$proxy}"; fi
     try debootstrap make_chroot || exit 1

@@ -27,6 +27,20 @@ goal=below
 check "a make below has its parent's jobs" flags "-j$cores" make
 check "and its parent's -j" flags -j3 make -j3
 
+# MPI_ABI=1 with a library that has not the standard's binary interface; with one that has, its flags are linked.
+abi() {
+    make -f "$dir/Makefile" -n CUDA=0 BUILD="$dir/build" MPI_ABI=1 MPI_CFLAGS= "$@" "$dir/build/train_gpt" 2>&1
+}
+old_abi() {
+    abi MPICC=/usr/bin/mpicc MPI_LIBS="-L/x -lmpi" | tee "$dir/said"
+    grep -q 'MPI_ABI=1 needs -lmpi_abi, but /usr/bin/mpicc links.*-L/x -lmpi' "$dir/said" && grep -q 'Stop\.' "$dir/said"
+}
+new_abi() {
+    abi MPI_LIBS="-L/x -lmpi_abi" | grep -q 'train_gpt .*-L/x -lmpi_abi '
+}
+check "MPI_ABI=1 refuses another library" old_abi
+check "MPI_ABI=1 links libmpi_abi" new_abi
+
 # Both at once would race.
 alone() {
     [ "$(make -f "$dir/Makefile" -n BUILD="$dir/build" clean flags | grep -c -e ' -j')" = 0 ]

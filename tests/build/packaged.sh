@@ -1,6 +1,6 @@
 #!/bin/sh
 # What tests/build/packages.t does as root in bare chroots (tools/bare.sh), where /share is a folder of the test, with the tar
-# of make dist. Usage: tests/build/packaged.sh build|install|container
+# of make dist. Usage: tests/build/packaged.sh build|install|container|binary
 set -eu
 
 export DEBIAN_FRONTEND=noninteractive
@@ -74,6 +74,18 @@ container() {
     cd /
     sh /tmp/test
     [ -z "$(ls /opt)" ]
+}
+
+# An ordinary user unpacks make dist-binary's tar and trains, with an MPI library that is there: /share/mpi has bin and lib.
+binary() {
+    mkdir /tmp/user
+    chown 65534 /tmp/user
+    setpriv --reuid 65534 --regid 65534 --clear-groups sh -euc '
+        tar -xzf /share/trine-*-x86_64.tar.gz -C /tmp/user
+        export HOME=/tmp/user LD_LIBRARY_PATH=/share/mpi/lib PATH=$(echo /tmp/user/trine-*/bin):/share/mpi/bin:$PATH LAUNCH=mpirun
+        trine-train --version
+        sh debian/tests/train'
+    ldd --version | head -n 1
 }
 
 "$1"
