@@ -27,6 +27,13 @@ several() { # TEST RANKS WORLDS
 }
 several train/cuda 1 1
 
+# Races alone: documents and 16 bits, and two ranks on one GPU, have the same kernels.
+for test in documents types; do
+    LIMIT=3000 run "$BUILD/tests/ops/$test"
+    result $status "ops/$test: no race"
+done
+several train/cuda 2 2
+
 # kernel, sectors an access, passes a pass that is needed; of each kernel the sums over all tests.
 awk '!/^#/ { a[$1] += $2; s[$1] += $4; p[$1] += $6; l[$1] += $7 }
      END { for (k in a) printf "%s %.2f %.2f\n", k, s[k] / (a[k] ? a[k] : 1), p[k] / (l[k] ? l[k] : 1) }' \
