@@ -55,7 +55,35 @@ static void slots_are_those_of_training(void **state) {
                 }
 }
 
+/* Units below the lowest trained one have no backward pass, so their slots are free sooner: still no stage waits for
+ * itself, in training or evaluation. */
+static void frozen_units_leave_slots_enough(void **state) {
+    (void)state;
+    static const int units[][3] = {{1, 1, 1}, {2, 2, 2}, {1, 2, 3}};
+    for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
+        for (int stages = 1; stages <= STAGES; stages++)
+            for (int micros = 1; micros <= MICROS; micros += 1 + micros / 4)
+                for (int choice = 0; choice < 6; choice++) {
+                    program_spec s = {.stages = stages,
+                                      .micros = micros,
+                                      .parallel.gather_buffers = 1,
+                                      .parallel.reduce_buffers = 1,
+                                      .facts = gpt_facts,
+                                      .queue = choice % 2 ? ONE_QUEUE : QUEUES_PER_EDGE};
+                    shapes_place(&s, shapes_kind_of(n, VIRTUAL), 3, units[choice % 3]);
+                    for (int first = 1; first < s.units; first += 1 + s.units / 5)
+                        for (int evaluation = 0; evaluation < 2; evaluation++) {
+                            program *programs;
+                            s.first_trained = first;
+                            s.forward_only = evaluation;
+                            OK(compose_all(&s, &programs, NULL));
+                            compose_destroy(&s, &programs);
+                        }
+                }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_are_those_of_training)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_are_those_of_training),
+                                       cmocka_unit_test(frozen_units_leave_slots_enough)};
     return HARNESS_RUN_ALONE(tests);
 }
