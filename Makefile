@@ -7,7 +7,7 @@
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
-#                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
+#                     layout), gpu (the mix, emulated), races (of all kernels; shared memory, for longer), bare (make demo and make check on a minimal
 #                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
 #                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
 #                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
@@ -226,6 +226,18 @@ $(BUILD)/tests/bench/%: TEST_INCLUDES = -Ibench
 $(filter $(BUILD)/tests/bench/%,$(TESTS)): $(BENCH_PARTS)
 $(BUILD)/tests/emu/%: TEST_INCLUDES = -Iemu
 $(BUILD)/tests/emu/%: TEST_LIBS = -lstdc++
+
+# The protocols of shared memory under ThreadSanitizer, which knows no fences (docs/memory-order.md).
+RACES    := $(if $(SAN),,-fsanitize=thread)
+RACE_OBJ := $(patsubst src/%.c,$(BUILD)/races/%.o,$(filter src/comm/transport/shm/% src/comm/reduce/%,$(SOURCES)))
+RACE_TEST := $(BUILD)/tests/comm/shm_order_driver
+$(RACE_OBJ): $(BUILD)/races/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call line,CC,$< with $(RACES))
+	$(Q)$(COMPILE) $(RACES) $(if $(RACES),-Wno-tsan) $(MPI_CFLAGS) -c $< -o $@
+$(RACE_TEST).o: TEST_INCLUDES = $(RACES)
+$(RACE_TEST): TEST_LIBS = $(RACES)
+$(RACE_TEST): $(RACE_OBJ)
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -567,4 +579,4 @@ clean:
 
 -include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TEST_OBJ) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
     $(PROGRAMS:%=$(AS_INSTALLED)/%) \
-    $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))
+    $(RACE_OBJ) $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))
