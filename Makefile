@@ -77,7 +77,9 @@ WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
               -Iinclude -Isrc $(PCRE2_CFLAGS) $(SAN)
 # For the one file that runs first and checks that the processor supports MARCH (src/base/processor.h).
-BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
+BASELINE    = $(BASELINE_$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))))
+BASELINE_x86_64  := -march=x86-64 -mno-avx
+BASELINE_aarch64 := -march=armv8-a
 # C++ is needed only for the tests; CXX is the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))

@@ -7,13 +7,15 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 const char processor_is_checked = 1;
 
 /* ---- Detection ---- */
 
-enum { A, B, C, D }; /* cpuid's registers */
+enum { A, B, C, D, H, H2 }; /* cpuid's registers; AT_HWCAP, AT_HWCAP2 */
 
 typedef struct {
     const char *name;
@@ -33,7 +35,7 @@ static const feature features[PROCESSOR_FEATURES] = {
 #if defined(__x86_64__)
 static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
     unsigned r[4] = {0};
-    if (!__get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D])) return false;
+    if (where > D || !__get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D])) return false;
     return r[where] >> bit & 1;
 }
 
@@ -44,6 +46,16 @@ static uint32_t saved_state(void) {
     if (!ask(1, 0, C, OSXSAVE)) return 0;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+}
+#elif defined(__aarch64__)
+static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
+    (void)leaf, (void)subleaf;
+    if (where != H && where != H2) return false;
+    return getauxval(where == H ? AT_HWCAP : AT_HWCAP2) >> bit & 1;
+}
+
+static uint32_t saved_state(void) {
+    return 0;
 }
 #else
 static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
@@ -85,7 +97,11 @@ static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
 
 bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
                     char why[PROCESSOR_WHY]) {
+#if defined(__aarch64__)
+    char march[32] = "armv8-a";
+#else
     char march[32] = "x86-64";
+#endif
     int missing = 0, level = level_of(has);
     why[0] = '\0';
     for (int i = 0; i < PROCESSOR_FEATURES; i++)

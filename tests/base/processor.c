@@ -7,6 +7,15 @@
 
 #include "harness.h"
 
+/* The MARCH that every processor of this architecture runs. */
+#if defined(__aarch64__)
+#define BASE  "MARCH=armv8-a"
+#define FLAGS "Features" /* in /proc/cpuinfo */
+#else
+#define BASE  "MARCH=x86-64"
+#define FLAGS "flags"
+#endif
+
 static bool want[PROCESSOR_FEATURES], has[PROCESSOR_FEATURES];
 static char why[PROCESSOR_WHY];
 
@@ -49,7 +58,7 @@ static void the_level_is_one_that_is_whole(void **state) {
                  {PROCESSOR_MOVBE, "MARCH=x86-64-v2"},
                  {PROCESSOR_AVX, "MARCH=x86-64-v2"},
                  {PROCESSOR_POPCNT, "MARCH=x86-64"},
-                 {PROCESSOR_SSE3, "MARCH=x86-64"}};
+                 {PROCESSOR_SSE3, BASE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         has[cases[i].missing] = false;
         assert_false(processor_fits(want, has, why));
@@ -68,8 +77,9 @@ static void all_that_may_be_missing_fits_the_message(void **state) {
     memset(has, false, sizeof has);
     assert_false(processor_fits(want, has, why));
     assert_non_null(strstr(why, " sse3, "));
-    assert_non_null(strstr(why, ", tbm, which"));
-    assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64");
+    assert_non_null(strstr(why, ", tbm, "));
+    assert_non_null(strstr(why, ", bf16, which"));
+    assert_string_equal(strrchr(why, ' ') + 1, BASE);
 }
 
 static void this_processor_runs_this_program(void **state) {
@@ -139,11 +149,11 @@ static void it_has_what_the_system_says(void **state) {
     char line[16384] = "";
     FILE *in = fopen("/proc/cpuinfo", "r");
     (void)state;
-    while (in && strncmp(line, "flags", 5) != 0 && fgets(line, sizeof line, in)) {
+    while (in && strncmp(line, FLAGS, strlen(FLAGS)) != 0 && fgets(line, sizeof line, in)) {
     }
     if (in) fclose(in);
-    if (strncmp(line, "flags", 5) != 0) {
-        print_message("# /proc/cpuinfo has no flags: nothing to compare\n");
+    if (strncmp(line, FLAGS, strlen(FLAGS)) != 0) {
+        print_message("# /proc/cpuinfo has no " FLAGS ": nothing to compare\n");
         return;
     }
     processor_read(has);

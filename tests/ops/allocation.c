@@ -154,9 +154,15 @@ static void leave(buffers *b) {
     free(b->grad), free(b->m), free(b->v), free(b->work);
 }
 
+#if defined(__x86_64__)
+#define READS_IN_PLACE __builtin_cpu_supports("avx512f")
+#else
+#define READS_IN_PLACE false
+#endif
+
 /* Of three products of (ROWS, C) and (C, C): the tables and, without AVX-512, as much as the operands. */
 static size_t onednn_may_take(void) {
-    size_t packed = __builtin_cpu_supports("avx512f") ? 0 : (ROWS + C) * C * sizeof(float);
+    size_t packed = READS_IN_PLACE ? 0 : (ROWS + C) * C * sizeof(float);
     return 3 * (4096 + packed);
 }
 

@@ -26,7 +26,7 @@ bool cpu_has_bf16(void) {
 }
 #else
 bool cpu_has_bf16(void) {
-    return false;
+    return cpu_widens(TRINE_BF16);
 }
 #endif
 
