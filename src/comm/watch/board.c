@@ -89,10 +89,11 @@ typedef struct {
     uint64_t start; /* in clock ticks since the node's boot */
 } process;
 
-/* False if there is no such process. */
+/* False if there is no such process. Asks about its first thread: an emulator makes up what a program reads of itself in
+ * /proc/PID/stat. */
 static bool process_of(int pid, process *p) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    char path[48], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     ssize_t n = read(fd, text, sizeof text - 1);
