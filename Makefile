@@ -10,7 +10,7 @@
 #                     layout), gpu (the mix, emulated), races (of all kernels; shared memory, for longer), bare (make demo and make check on a minimal
 #                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
 #                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
-#                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
+#                     openmpi5, mpich5 (make check with these MPIs), aarch64 (an emulated Arm), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
