@@ -24,7 +24,7 @@ tested() {
 
 # Those that take long in an emulation are left out: all that run for minutes, and those on emulated GPUs.
 core='core/check core/chunks core/cut core/flat core/instructions core/program core/prove core/reductions'
-comm='comm/alike comm/audit comm/board comm/clock comm/match comm/mesh comm/message comm/order comm/places comm/shm_life
+comm='comm/alike comm/audit comm/board comm/clock comm/mesh comm/message comm/order comm/places comm/shm_life
     comm/shm_stress comm/shm_wakeups comm/split comm/tally comm/tree'
 ops='ops/cpu ops/device ops/gradients ops/matmul ops/no_brgemm ops/precision ops/single ops/spans ops/threads'
 
@@ -33,6 +33,7 @@ mkdir "$dir/share"
 MINUTES=50 LIMIT=3300 ARCH=arm64 SHARE="$dir/share" run tools/bare.sh \
     "tools/deps.sh build test" \
     "host:tools/cross.sh all tests" \
+    "host:tests/build/old_arm.sh" \
     "$(tested base)" \
     "$(tested $core)" \
     "$(tested $comm)" \
