@@ -17,14 +17,21 @@
 
 #include "device/ops.h"
 
-/* The operators for a pair of types that device.h allows (see element.h). Pure. */
-const ops *cpu_table(trine_dtype compute, trine_dtype grads);
-/* Whether the processor has bf16 instructions: AVX-512 BF16 or AMX. Pure. */
-bool cpu_has_bf16(void);
-/* Checks that a processor with or without bf16 supports the type. Errors: TRINE_EUNSUPPORTED. Pure. */
-trine_status cpu_check_type(trine_dtype compute, bool has_bf16);
+/* The kernels of a level (base/levels.h; AUTO: the highest of this build on this processor). Not collective. */
+const struct cpu_kernels *cpu_kernels_of(trine_cpu_level level);
+/* Their operators for a pair of types that device.h allows (see element.h). */
+const ops *cpu_table(trine_cpu_level level, trine_dtype compute, trine_dtype grads);
+/* Whether attention multiplies bf16 numbers in pairs (attention_pairs.h). */
+bool cpu_multiplies_pairs(trine_cpu_level level);
+/* Whether a level, not AUTO, has bf16 instructions; BASE: whether the processor has. Not collective. */
+bool cpu_has_bf16(trine_cpu_level level);
+/* Checks that a level supports the type. Errors: TRINE_EUNSUPPORTED. Not collective. */
+trine_status cpu_check_type(trine_dtype compute, trine_cpu_level level);
+/* Holds oneDNN to the instructions of a level, for the whole process. Errors: TRINE_EUNSUPPORTED if it has been used
+ * with more. Not collective. */
+trine_status cpu_hold(trine_cpu_level level);
 
-/* Called by device_open and device_close: the primitive cache, and OpenMP's thread count.
+/* Called by device_open and device_close: oneDNN is held to the level, the primitive cache, and OpenMP's thread count.
  * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMATH. */
 trine_status cpu_open(device *d);
 void cpu_close(device *d);
