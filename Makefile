@@ -8,7 +8,7 @@
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
-#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
+#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed), levels (MARCH=any, emulated processors),
 #                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
 #                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
@@ -37,7 +37,8 @@
 # neither: build/emu/libtrine_cuda.so is the same code on the CPU (docs/testing.md).
 # PCRE2=/opt/pcre2 builds with the PCRE2 of that prefix; default: the system's (docs/tokenizers.md).
 # MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
-# an instruction set gets a message.
+# an instruction set gets a message. MARCH=any: for all x86-64 from v2 on, with kernels for each level of which a run
+# chooses (docs/install.md); on other architectures the compiler's default.
 # All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
 # compiler may be an untested one. SAN="-fsanitize=address,undefined" adds sanitizers.
 # A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands. It uses all cores, unless
