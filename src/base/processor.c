@@ -91,8 +91,8 @@ trine_cpu_level processor_level_here(void) {
     bool has[PROCESSOR_FEATURES];
     processor_read(has);
     const trine_cpu_level level = processor_level(has);
-    const bool amx = (saved_state() & tiles) == tiles && ask(7, 0, D, AMX_TILE) &&
-                     ask(7, 0, D, AMX_BF16);
+    const bool amx =
+        (saved_state() & tiles) == tiles && ask(7, 0, D, AMX_TILE) && ask(7, 0, D, AMX_BF16);
     return level == TRINE_CPU_V4_BF16 && amx ? TRINE_CPU_V4_AMX : level;
 }
 

@@ -51,7 +51,9 @@ static void print_plan(const trine_trainer *t, FILE *out) {
 static const char *level_why(const trine_trainer *t, char *text, size_t size) {
     const bool lower = t->config.parallel.cpu_level < t->level_highest;
     if (!lower) return NULL;
-    snprintf(text, size, t->level_asked ? "--cpu-level; a rank has %s" : "the highest that all ranks have; a rank has %s",
+    snprintf(text, size,
+             t->level_asked ? "--cpu-level; a rank has %s"
+                            : "the highest that all ranks have; a rank has %s",
              levels_name(t->level_highest));
     return text;
 }

@@ -10,8 +10,8 @@ void promise_device(const trine_trainer *t, char *text, size_t size) {
     char version[64], instructions[64];
     cpu_about(version, instructions, sizeof version);
     if (t->dev->kind == DEVICE_CPU)
-        c_snprintf(text, size, "cpu at level %s, oneDNN %s, %s", levels_name(t->dev->level), version,
-                   instructions);
+        c_snprintf(text, size, "cpu at level %s, oneDNN %s, %s", levels_name(t->dev->level),
+                   version, instructions);
     else if (t->gpus)
         c_snprintf(text, size, "%s, %s", t->dev->name, t->gpus[0].info.model);
     else

@@ -15,7 +15,8 @@ static void opening_and_closing(void **state) {
         assert_int_equal(d->threads, 3);
         assert_int_equal(d->compute, TRINE_F32);
         assert_string_equal(d->name, kind == DEVICE_CPU ? "cpu" : "ref");
-        assert_ptr_equal(d->ops, kind == DEVICE_CPU ? cpu_table(d->level, TRINE_F32, TRINE_F32) : &ops_ref);
+        assert_ptr_equal(d->ops,
+                         kind == DEVICE_CPU ? cpu_table(d->level, TRINE_F32, TRINE_F32) : &ops_ref);
         /* The table is an array of pointers: only optional operators may be missing. */
         void *entries[sizeof(ops) / sizeof(void *)];
         const size_t optional = offsetof(ops, linear_residual) / sizeof(void *);
@@ -57,7 +58,8 @@ static void types_are_kept_or_refused(void **state) {
 /* The level is an argument, so that this can be tested on any processor. */
 static void a_processor_without_bf16_names_ref(void **state) {
     (void)state;
-    REFUSED(cpu_check_type(TRINE_BF16, TRINE_CPU_V4), TRINE_EUNSUPPORTED, "computes at v4; use --device ref");
+    REFUSED(cpu_check_type(TRINE_BF16, TRINE_CPU_V4), TRINE_EUNSUPPORTED,
+            "computes at v4; use --device ref");
     OK(cpu_check_type(TRINE_BF16, TRINE_CPU_V4_BF16));
     OK(cpu_check_type(TRINE_F16, TRINE_CPU_V2));
     OK(cpu_check_type(TRINE_F32, TRINE_CPU_V2));

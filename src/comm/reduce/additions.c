@@ -32,7 +32,7 @@
                     acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
             }                                                                                      \
             for (int c = 0; c < to->copies; c++)                                                   \
-                reduce_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));             \
+                reduce_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));                 \
         }                                                                                          \
         if (to->streamed) stream_fence();                                                          \
     }

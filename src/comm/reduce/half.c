@@ -84,7 +84,7 @@ static void combine(uint16_t *out, const rank_order_terms *t, size_t begin, size
 
 /* A tile of elements is kept apart until it is complete: one of the addends may be a dst. */
 void reduce_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
-                        trine_dtype type, trine_reduction op) {
+                    trine_dtype type, trine_reduction op) {
     uint16_t out[TILE];
     for (size_t at = 0; at < count; at += TILE) {
         size_t n = count - at < TILE ? count - at : TILE;

@@ -30,10 +30,11 @@ bool cpu_has_bf16(trine_cpu_level level) {
 }
 
 trine_status cpu_check_type(trine_dtype compute, trine_cpu_level level) {
-    CHECK(compute != TRINE_BF16 || cpu_has_bf16(level), TRINE_EUNSUPPORTED,
-          "bf16 needs a processor with AVX-512 BF16, --cpu-level v4-bf16, and this rank computes at "
-          "%s; use --device ref, which is slow, or train in fp32",
-          levels_name(level));
+    CHECK(
+        compute != TRINE_BF16 || cpu_has_bf16(level), TRINE_EUNSUPPORTED,
+        "bf16 needs a processor with AVX-512 BF16, --cpu-level v4-bf16, and this rank computes at "
+        "%s; use --device ref, which is slow, or train in fp32",
+        levels_name(level));
     return TRINE_OK;
 }
 
