@@ -46,6 +46,8 @@ if [ "$here" = v4-amx ]; then
     [ "$status" = 0 ] && grep -q 'the layout differs: cpu-level v4-amx -> v4-bf16' "$dir/out" &&
         grep -q -- '--exact: equal bits end here; .*cpu at level v4-amx, .* in the checkpoint, .*cpu at level v4-bf16, oneDNN [0-9.]*, avx512_core_bf16' "$dir/out"
     result $? "a resume at another level says so"
+    grep -q '^device   cpu, level v4-bf16 (--cpu-level; a rank has v4-amx), ' "$dir/out"
+    result $? "and the banner that a rank has a higher one"
 else
     skip "a resume at another level says so" "a processor without AMX has one level in a build for it"
 fi

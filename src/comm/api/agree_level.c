@@ -4,24 +4,39 @@
 #include "base/status.h"
 #include "comm/group/world.h"
 
-static trine_status check(trine_cpu_level asked, const int64_t lacks[TRINE_CPU_LEVELS]) {
+static trine_cpu_level highest_of(const bool has[TRINE_CPU_LEVELS]) {
+    trine_cpu_level level = TRINE_CPU_LEVELS - 1;
+    while (level > TRINE_CPU_BASE && !has[level]) level--;
+    return level;
+}
+
+static trine_status check(trine_cpu_level asked, const bool all_have[TRINE_CPU_LEVELS],
+                          trine_cpu_level own) {
     if (asked != TRINE_CPU_AUTO) return levels_check(asked);
+    CHECK(all_have[highest_of(all_have)], TRINE_EUNSUPPORTED,
+          "the ranks of this job are builds for different processors, this one for %s, and have no "
+          "level in common; use one build for all, of make MARCH=any",
+          levels_name(own));
+    return TRINE_OK;
+}
+
+trine_status comm_common_level(trine_world *world, trine_cpu_level asked,
+                               const bool has[TRINE_CPU_LEVELS], comm_level *out) {
+    bool all_have[TRINE_CPU_LEVELS] = {false};
+    int64_t lacks[TRINE_CPU_LEVELS] = {[TRINE_CPU_AUTO] = (int64_t)highest_of(has)};
+    for (int level = TRINE_CPU_BASE; level < TRINE_CPU_LEVELS; level++) lacks[level] = !has[level];
+    TRY(trine_all_reduce(world->comm, lacks, lacks, TRINE_CPU_LEVELS, TRINE_I64, TRINE_MAX));
     for (int level = TRINE_CPU_BASE; level < TRINE_CPU_LEVELS; level++)
-        if (!lacks[level]) return TRINE_OK;
-    return RAISE(TRINE_EUNSUPPORTED,
-                 "the ranks of this job are builds for different processors, this one for %s, and "
-                 "have no level in common; use one build for all, of make MARCH=any",
-                 levels_name(levels_highest()));
+        all_have[level] = !lacks[level];
+    TRY(trine_world_agree(world, status_user(check(asked, all_have, highest_of(has)))));
+    out->level = asked == TRINE_CPU_AUTO ? highest_of(all_have) : asked;
+    out->highest = (trine_cpu_level)lacks[TRINE_CPU_AUTO];
+    return TRINE_OK;
 }
 
 trine_status comm_agree_level(trine_world *world, trine_cpu_level asked, comm_level *out) {
-    int64_t lacks[TRINE_CPU_LEVELS] = {[TRINE_CPU_AUTO] = (int64_t)levels_highest()};
+    bool has[TRINE_CPU_LEVELS] = {false};
     for (trine_cpu_level level = TRINE_CPU_BASE; level < TRINE_CPU_LEVELS; level++)
-        lacks[level] = !levels_here(level);
-    TRY(trine_all_reduce(world->comm, lacks, lacks, TRINE_CPU_LEVELS, TRINE_I64, TRINE_MAX));
-    TRY(trine_world_agree(world, status_user(check(asked, lacks))));
-    out->highest = (trine_cpu_level)lacks[TRINE_CPU_AUTO];
-    out->level = asked == TRINE_CPU_AUTO ? TRINE_CPU_LEVELS - 1 : asked;
-    while (lacks[out->level]) out->level--;
-    return TRINE_OK;
+        has[level] = levels_here(level);
+    return comm_common_level(world, asked, has, out);
 }
