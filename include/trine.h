@@ -27,11 +27,11 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* What the kernels for CPUs use of a processor: the levels of the x86-64 psABI, v4 with AVX512_BF16, and the same with
- * AMX in oneDNN. oneDNN is held to the level, too. BASE: the architecture without more, on other processors than x86-64
- * and in a build below x86-64-v2; there oneDNN takes what the processor has. AUTO: the highest that the build and the
- * processors of all ranks have. A build for one processor (MARCH) has one level, and with AVX512_BF16 the last two; one
- * for any (MARCH=any) has all from v2 on. */
+/* What the kernels for CPUs use of a processor: the levels of the x86-64 psABI, v4 with AVX512_BF16, and the
+ * same with AMX in oneDNN. oneDNN is held to the level, too. BASE: the architecture without more, on other
+ * processors than x86-64 and in a build below x86-64-v2; there oneDNN takes what the processor has. AUTO: the
+ * highest that the build and the processors of all ranks have. A build for one processor (MARCH) has one level,
+ * and with AVX512_BF16 the last two; one for any (MARCH=any) has all from v2 on. */
 #define TRINE_CPU_LEVEL_LIST(X)                                                                    \
     X(TRINE_CPU_AUTO, "auto")                                                                      \
     X(TRINE_CPU_BASE, "base")                                                                      \

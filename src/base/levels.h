@@ -1,11 +1,12 @@
 /* The levels of processors that the kernels of this build are compiled for (trine_cpu_level).
  *
- * A kernel is a file that loops over numbers (KERNELS in the Makefile). In a build for one processor it is compiled
- * once, like all others; with MARCH=any once for each row of LEVEL_LIST. The objects of a row become one, of which only
- * the names of its tables are seen from outside: cpu_kernels_v3, rank_order_kernels_v3. Everything else is compiled
- * for the first row. Who uses a table picks its row once (levels_row).
+ * A kernel is a file that loops over numbers (KERNELS in the Makefile). In a build for one processor it is
+ * compiled once, like all others; with MARCH=any once for each row of LEVEL_LIST. The objects of a row become one,
+ * of which only the names of its tables are seen from outside: cpu_kernels_v3, reduce_kernels_v3. Everything else
+ * is compiled for the first row. Who uses a table picks its row once (levels_row).
  *
- * Invariant: a row has the code of a build for that level, and so its bits. Cost: none in a build for one processor. */
+ * Invariant: a row has the code of a build for that level, and so its bits. Cost: one more call for each
+ * reduction of a collective. */
 #ifndef TRINE_BASE_LEVELS_H
 #define TRINE_BASE_LEVELS_H
 

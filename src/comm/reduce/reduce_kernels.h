@@ -1,5 +1,5 @@
-/* The loops that add, for the processors of one level (base/levels.h): additions.c, tree.c and half.c. rank_order.c has
- * one of their tables and calls it.
+/* The loops that add, for the processors of one level (base/levels.h): additions.c, tree.c and half.c.
+ * rank_order.c has one of their tables and calls it.
  * Invariant: every level has the same bits: each element is added alone, in rank_order.h's order, without fused
  * operations. (A NaN may come out with another payload.) */
 #ifndef TRINE_COMM_REDUCE_REDUCE_KERNELS_H

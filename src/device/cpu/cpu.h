@@ -31,7 +31,7 @@ trine_status cpu_check_type(trine_dtype compute, trine_cpu_level level);
  * with more. Not collective. */
 trine_status cpu_hold(trine_cpu_level level);
 
-/* Called by device_open and device_close: oneDNN is held to the level, the primitive cache, and OpenMP's thread count.
+/* Called by device_open and device_close: oneDNN's instructions, the primitive cache, and OpenMP's thread count.
  * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMATH. */
 trine_status cpu_open(device *d);
 void cpu_close(device *d);
