@@ -90,6 +90,24 @@ static int level_of(const bool has[PROCESSOR_FEATURES]) {
     return level;
 }
 
+trine_cpu_level processor_level(const bool has[PROCESSOR_FEATURES]) {
+    static const trine_cpu_level levels[] = {TRINE_CPU_BASE, TRINE_CPU_BASE, TRINE_CPU_V2,
+                                             TRINE_CPU_V3, TRINE_CPU_V4};
+    const trine_cpu_level level = levels[level_of(has)];
+    return level == TRINE_CPU_V4 && has[PROCESSOR_BF16] ? TRINE_CPU_V4_BF16 : level;
+}
+
+trine_cpu_level processor_level_here(void) {
+    enum { AMX_BF16 = 22, AMX_TILE = 24 };
+    const uint32_t tiles = 0x60000u; /* in XCR0 */
+    bool has[PROCESSOR_FEATURES];
+    processor_read(has);
+    const trine_cpu_level level = processor_level(has);
+    const bool amx =
+        (saved_state() & tiles) == tiles && ask(7, 0, D, AMX_TILE) && ask(7, 0, D, AMX_BF16);
+    return level == TRINE_CPU_V4_BF16 && amx ? TRINE_CPU_V4_AMX : level;
+}
+
 static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
     size_t used = strlen(why);
     snprintf(why + used, PROCESSOR_WHY - used, "%s%s", before, text);

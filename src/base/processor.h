@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trine.h" /* trine_cpu_level */
+
 /* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: the bits of
  * XCR0 for the registers that the system must save. Level: the first x86-64-vN of the psABI that has the
  * extension; 0: none. Arm's: the bit of the system's AT_HWCAP (H) or AT_HWCAP2 (H2), which is 0 if it does not save
@@ -87,6 +89,11 @@ extern const bool processor_built_for[PROCESSOR_FEATURES];
 void processor_read(bool has[PROCESSOR_FEATURES]);
 /* The same under a system that saves the registers `saved` (bits of XCR0). */
 void processor_read_with(bool has[PROCESSOR_FEATURES], uint32_t saved);
+
+/* The highest level of which all extensions are in `has`, at most V4_BF16; BASE if there is none. Pure. */
+trine_cpu_level processor_level(const bool has[PROCESSOR_FEATURES]);
+/* The same of this processor; V4_AMX if it has AMX for bf16, too, and the system its registers. Not collective. */
+trine_cpu_level processor_level_here(void);
 
 /* Whether a processor with `has` runs code compiled for `want`. If not, `why` names the missing extensions
  * and a MARCH that works. Pure. */

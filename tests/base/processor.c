@@ -71,6 +71,25 @@ static void the_level_is_one_that_is_whole(void **state) {
     assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64-v4");
 }
 
+/* A level is whole, or it is the one below. */
+static void levels_of_processors(void **state) {
+    (void)state;
+    static const struct {
+        processor_feature until; /* of the list's order: everything before it, and this one */
+        trine_cpu_level level;
+    } cases[] = {{PROCESSOR_SSE3, TRINE_CPU_BASE},   {PROCESSOR_SSE4_2, TRINE_CPU_BASE},
+                 {PROCESSOR_POPCNT, TRINE_CPU_V2},   {PROCESSOR_LZCNT, TRINE_CPU_V2},
+                 {PROCESSOR_MOVBE, TRINE_CPU_V3},    {PROCESSOR_AVX512DQ, TRINE_CPU_V3},
+                 {PROCESSOR_AVX512VL, TRINE_CPU_V4}, {PROCESSOR_VPOPCNT, TRINE_CPU_V4},
+                 {PROCESSOR_BF16, TRINE_CPU_V4_BF16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int f = 0; f < PROCESSOR_FEATURES; f++) has[f] = f <= (int)cases[i].until;
+        assert_int_equal(processor_level(has), cases[i].level);
+    }
+    has[PROCESSOR_AVX512CD] = false; /* BF16 without all of v4 */
+    assert_int_equal(processor_level(has), TRINE_CPU_V3);
+}
+
 static void all_that_may_be_missing_fits_the_message(void **state) {
     (void)state;
     memset(want, true, sizeof want);
@@ -169,6 +188,7 @@ int main(void) {
         cmocka_unit_test_setup(what_has_as_much_fits, begin),
         cmocka_unit_test_setup(what_is_missing_is_named, begin),
         cmocka_unit_test_setup(the_level_is_one_that_is_whole, begin),
+        cmocka_unit_test(levels_of_processors),
         cmocka_unit_test_setup(all_that_may_be_missing_fits_the_message, begin),
         cmocka_unit_test(this_processor_runs_this_program),
         cmocka_unit_test(what_the_system_does_not_save_is_missing),

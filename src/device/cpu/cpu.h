@@ -17,8 +17,10 @@
 
 #include "device/ops.h"
 
-/* The operators for a pair of types that device.h allows (see element.h). Pure. */
-const ops *cpu_table(trine_dtype compute, trine_dtype grads);
+/* The kernels of a level (base/levels.h; AUTO: the highest of this build on this processor). Not collective. */
+const struct cpu_kernels *cpu_kernels_of(trine_cpu_level level);
+/* Their operators for a pair of types that device.h allows (see element.h). */
+const ops *cpu_table(trine_cpu_level level, trine_dtype compute, trine_dtype grads);
 /* Whether products of 16-bit numbers are made in fp32 (matmul_f16.c), since oneDNN has none: of fp16, and of bf16 on
  * other processors than x86-64. Pure. */
 static inline bool cpu_widens(trine_dtype compute) {
@@ -28,12 +30,18 @@ static inline bool cpu_widens(trine_dtype compute) {
     return compute == TRINE_F16 || compute == TRINE_BF16;
 #endif
 }
-/* Whether bf16 is supported: by the instructions of AVX-512 BF16 or AMX, or widened. Pure. */
-bool cpu_has_bf16(void);
-/* Checks that a processor with or without bf16 supports the type. Errors: TRINE_EUNSUPPORTED. Pure. */
-trine_status cpu_check_type(trine_dtype compute, bool has_bf16);
+/* Whether attention multiplies bf16 numbers in pairs (attention_pairs.h). */
+bool cpu_multiplies_pairs(trine_cpu_level level);
+/* Whether a level, not AUTO, has bf16 instructions; BASE: whether the processor has; or bf16 is widened. Not
+ * collective. */
+bool cpu_has_bf16(trine_cpu_level level);
+/* Checks that a level supports the type. Errors: TRINE_EUNSUPPORTED. Not collective. */
+trine_status cpu_check_type(trine_dtype compute, trine_cpu_level level);
+/* Holds oneDNN to the instructions of a level, for the whole process. Errors: TRINE_EUNSUPPORTED if it has been used
+ * with more. Not collective. */
+trine_status cpu_hold(trine_cpu_level level);
 
-/* Called by device_open and device_close: the primitive cache, and OpenMP's thread count.
+/* Called by device_open and device_close: oneDNN's instructions, the primitive cache, and OpenMP's thread count.
  * Errors: TRINE_EUNSUPPORTED, TRINE_ENOMEM, TRINE_EMATH. */
 trine_status cpu_open(device *d);
 void cpu_close(device *d);

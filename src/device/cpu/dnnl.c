@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/kernels.h"
 
 #define TRY_DNNL(call)                                                                             \
     do {                                                                                           \
@@ -120,6 +120,7 @@ typedef struct {
     dnnl_data_type_t compute, grads;
     int threads;
     bool exact_threads;
+    const cpu_kernels *kernels;
     float *f16_scratch; /* NULL unless cpu_widens(the device's type) */
     size_t count;
     matmul *buckets[BUCKETS];
@@ -385,7 +386,7 @@ trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left
     /* A primitive is created for a number of threads; another open device may have changed it. */
     if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
     if (cpu_widens(d->compute))
-        return cpu_matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
+        return c->kernels->matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
     size_t rows = kind == MATMUL_DX ? T : N, band = band_rows(c, &k);
     if (band < rows) return run_bands(c, &k, out, left, right, band);
     return run(c, &k, out, left, right, bias);
@@ -417,6 +418,7 @@ static dnnl_data_type_t type_of(trine_dtype type) {
 static trine_status cache_fill(cache *c, const device *d) {
     c->compute = type_of(d->compute);
     c->grads = type_of(d->grads);
+    c->kernels = cpu_kernels_of(d->level);
     c->threads = d->threads;
     c->exact_threads = d->exact_threads;
     if (cpu_widens(d->compute)) {
@@ -429,7 +431,8 @@ static trine_status cache_fill(cache *c, const device *d) {
 }
 
 trine_status cpu_open(device *d) {
-    TRY(cpu_check_type(d->compute, cpu_has_bf16()));
+    TRY(cpu_check_type(d->compute, d->level));
+    TRY(cpu_hold(d->level));
     cache *c = calloc(1, sizeof *c);
     CHECK(c, TRINE_ENOMEM, "no memory for the cpu device");
     d->state = c;
