@@ -53,7 +53,9 @@ make_chroot() {
     [ -n "$mirror" ] || fail "no apt source for $VERSION_CODENAME main; run apt-get update"
     # shellcheck disable=SC2086  # none or two arguments
     debootstrap --variant=minbase --include=git,make ${ARCH:+--arch=$ARCH --foreign} "$VERSION_CODENAME" "$root" "$mirror"
-    if [ -n "${ARCH:-}" ]; then chroot "$root" /debootstrap/debootstrap --second-stage; fi
+    if [ -n "${ARCH:-}" ]; then # not with the PATH of a test, whose folder is not there
+        env PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" /debootstrap/debootstrap --second-stage
+    fi
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
     if [ "$as" != root ]; then
