@@ -7,10 +7,10 @@
 #   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
-#                     layout), gpu (the mix, emulated), races (of all kernels), bare (make demo and make check on a minimal
-#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed),
+#                     layout), gpu (the mix, emulated), races (of all kernels; shared memory, for longer), bare (make demo and make check on a minimal
+#                     Debian, the demo also without root), packages (Debian's, and a container: built, run, removed), levels (MARCH=any, emulated processors),
 #                     slurm (jobs under Slurm), report (pages in Chromium), mpich,
-#                     openmpi5, mpich5 (make check with these MPIs), train (the rest)
+#                     openmpi5, mpich5 (make check with these MPIs), aarch64 (an emulated Arm), train (the rest)
 #                     (a part that could not be run: tests/full.sh exits with 77)
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
@@ -39,7 +39,8 @@
 # PCRE2=/opt/pcre2 builds with the PCRE2 of that prefix; default: the system's (docs/tokenizers.md).
 # MPI_ABI=1 builds with mpicc_abi (MPICC=) for any library with MPI 5's standard ABI, libmpi_abi (docs/mpi.md).
 # MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
-# an instruction set gets a message.
+# an instruction set gets a message. MARCH=any: for all x86-64 from v2 on, with kernels for each level of which a run
+# chooses (docs/install.md); on other architectures the compiler's default.
 # All output goes under BUILD. Warnings are errors in .ci/run (WERROR=-Werror), but not by default, where the
 # compiler may be an untested one. SAN="-fsanitize=address,undefined" adds sanitizers.
 # A build prints one short line for each file (CC src/base/rng.c); V=1 prints the commands. It uses all cores, unless
@@ -75,14 +76,25 @@ abi_checked = $(if $(filter 1,$(MPI_ABI)),$(if $(filter -lmpi_abi,$(1)),,$(error
 # instruction and loops with it vectorise; no value changes.
 FLOAT  := -ffp-contract=off -fno-math-errno
 MARCH  ?= native
-OPT    ?= -O3 -march=$(MARCH)
+# Of MARCH=any: what its kernels are compiled for (src/base/levels.h), each with flags; everything else is for the first.
+# On other processors than x86-64 there is one level, the compiler's default.
+ANY    := $(and $(filter any,$(MARCH)),$(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)))
+LEVELS := $(if $(ANY),v2 v3 v4 v4_bf16)
+LEVEL_v2      := -march=x86-64-v2
+LEVEL_v3      := -march=x86-64-v3
+LEVEL_v4      := -march=x86-64-v4
+LEVEL_v4_bf16 := -march=x86-64-v4 -mavx512bf16
+MARCH_FLAGS := $(if $(filter any,$(MARCH)),$(LEVEL_$(firstword $(LEVELS))),-march=$(MARCH))
+OPT    ?= -O3 $(MARCH_FLAGS)
 CFLAGS ?= $(OPT) -g
 OMP    ?= -fopenmp
 WARN   := -Wall -Wextra -Wshadow -Wconversion
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(WARN) $(OMP) -fPIC -fno-semantic-interposition $(CFLAGS) $(FLOAT) \
-              -Iinclude -Isrc $(PCRE2_CFLAGS) $(SAN)
+              -Iinclude -Isrc $(PCRE2_CFLAGS) $(if $(ANY),$(LEVEL_v2) -DEVERY_LEVEL) $(SAN)
 # For the one file that runs first and checks that the processor supports MARCH (src/base/processor.h).
-BASELINE    = $(if $(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),-march=x86-64 -mno-avx)
+BASELINE    = $(BASELINE_$(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null))))
+BASELINE_x86_64  := -march=x86-64 -mno-avx
+BASELINE_aarch64 := -march=armv8-a
 # C++ is needed only for the tests; CXX is the compiler that belongs to CC.
 ifeq ($(origin CXX),default)
 CXX    := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(notdir $(CC)))))
@@ -110,8 +122,14 @@ SHARED   := $(BUILD)/libtrine.so.$(VERSION)
 PAIRS    := f32_f32 bf16_f32 bf16_bf16 f16_f32 f16_f16
 SOURCES  := $(sort $(shell find src -name '[!.]*.c'))
 ELEMENT  := $(foreach c,$(SOURCES),$(if $(findstring /element/,$c),$c))
-OBJ      := $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out $(ELEMENT),$(SOURCES))) \
-            $(foreach pair,$(PAIRS),$(patsubst src/%.c,$(BUILD)/obj/%.$(pair).o,$(ELEMENT)))
+# objects FOLDER,SOURCES
+objects   = $(patsubst src/%.c,$(1)/%.o,$(filter-out $(ELEMENT),$(2))) \
+            $(foreach pair,$(PAIRS),$(patsubst src/%.c,$(1)/%.$(pair).o,$(filter $(ELEMENT),$(2))))
+# The loops over numbers: all of the operators but what calls oneDNN or chooses, and what adds.
+KERNELS  := $(filter-out %/dnnl.c %/cpu_isa.c %/cpu_level.c,$(filter src/device/cpu/%,$(SOURCES))) \
+            $(addprefix src/comm/reduce/,additions.c half.c tree.c)
+OBJ      := $(call objects,$(BUILD)/obj,$(if $(LEVELS),$(filter-out $(KERNELS),$(SOURCES)),$(SOURCES))) \
+            $(LEVELS:%=$(BUILD)/level/%.o)
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 # tools/trine_tokens.c becomes build/trine-tokens: C has the underscore, commands have the dash.
 TOOLS    := $(addprefix $(BUILD)/,$(subst _,-,$(patsubst tools/%.c,%,$(wildcard tools/*.c))))
@@ -155,14 +173,31 @@ $(BUILD)/obj/base/processor.o: src/base/processor.c $(BUILD)/flags
 	$(call line,CC,$<)
 	$(Q)$(filter-out -march=%,$(COMPILE)) $(BASELINE) -c $< -o $@
 
-# src/device/cpu/element/element.h uses ELEMENT and GRAD.
+# FOLDER,PAIR,LEVEL: src/device/cpu/element/element.h uses ELEMENT and GRAD.
+at_level = $(if $(1),$(LEVEL_$(1)) -fno-lto -DLEVEL=$(1))
 define PAIR
-$(BUILD)/obj/%.$(1).o: src/%.c $(BUILD)/flags
+$(1)/%.$(2).o: src/%.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(call line,CC,$$< $(subst _, ,$(1)))
-	$$(Q)$$(COMPILE) -DELEMENT=$(firstword $(subst _, ,$(1))) -DGRAD=$(lastword $(subst _, ,$(1))) -c $$< -o $$@
+	$$(call line,CC,$$< $(subst _, ,$(2)) $(3))
+	$$(Q)$$(COMPILE) $(call at_level,$(3)) -DELEMENT=$(firstword $(subst _, ,$(2))) -DGRAD=$(lastword $(subst _, ,$(2))) -c $$< -o $$@
 endef
-$(foreach pair,$(PAIRS),$(eval $(call PAIR,$(pair))))
+$(foreach pair,$(PAIRS),$(eval $(call PAIR,$(BUILD)/obj,$(pair))))
+
+# One object for each level, of which only the tables are seen from outside.
+OBJCOPY ?= objcopy
+TABLES  := cpu_kernels reduce_kernels
+define KERNELS_OF
+$(BUILD)/level/$(1)/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $$(@D)
+	$$(call line,CC,$$< $(1))
+	$$(Q)$$(COMPILE) $(call at_level,$(1)) $$(if $$(filter src/comm/%,$$<),$$(MPI_CFLAGS)) -c $$< -o $$@
+$(BUILD)/level/$(1).o: $(call objects,$(BUILD)/level/$(1),$(KERNELS))
+	$$(call line,LD,$$@)
+	$$(Q)$$(CC) -r -nostdlib -fno-lto -o $$@ $$^
+	$$(Q)$$(OBJCOPY) $(TABLES:%=--keep-global-symbol=%_$(1)) $$@
+endef
+$(foreach level,$(LEVELS),$(eval $(call KERNELS_OF,$(level))))
+$(foreach level,$(LEVELS),$(foreach pair,$(PAIRS),$(eval $(call PAIR,$(BUILD)/level/$(level),$(pair),$(level)))))
 
 $(LIB): $(OBJ)
 	@rm -f $@
@@ -231,6 +266,18 @@ $(BUILD)/tests/bench/%: TEST_INCLUDES = -Ibench
 $(filter $(BUILD)/tests/bench/%,$(TESTS)): $(BENCH_PARTS)
 $(BUILD)/tests/emu/%: TEST_INCLUDES = -Iemu
 $(BUILD)/tests/emu/%: TEST_LIBS = -lstdc++
+
+# The protocols of shared memory under ThreadSanitizer, which knows no fences (docs/memory-order.md).
+RACES    := $(if $(SAN),,-fsanitize=thread)
+RACE_OBJ := $(patsubst src/%.c,$(BUILD)/races/%.o,$(filter src/comm/transport/shm/% src/comm/reduce/%,$(SOURCES)))
+RACE_TEST := $(BUILD)/tests/comm/shm_order_driver
+$(RACE_OBJ): $(BUILD)/races/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call line,CC,$< with $(RACES))
+	$(Q)$(COMPILE) $(RACES) $(if $(RACES),-Wno-tsan) $(MPI_CFLAGS) -c $< -o $@
+$(RACE_TEST).o: TEST_INCLUDES = $(RACES)
+$(RACE_TEST): TEST_LIBS = $(RACES)
+$(RACE_TEST): $(RACE_OBJ)
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -580,6 +627,6 @@ abi-check: abi-now
 clean:
 	rm -rf $(BUILD)
 
--include $(patsubst %,%.d,$(OBJ) $(HARNESS) $(TEST_OBJ) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
+-include $(patsubst %,%.d,$(OBJ) $(foreach l,$(LEVELS),$(call objects,$(BUILD)/level/$(l),$(KERNELS))) $(HARNESS) $(TEST_OBJ) $(EXAMPLES) $(TOOLS) $(BENCH_PARTS) $(BENCHES) \
     $(PROGRAMS:%=$(AS_INSTALLED)/%) \
-    $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))
+    $(RACE_OBJ) $(EMU_OBJ) $(EMU_CUDA) $(EMU_KERNELS) $(CUDA_OBJ))

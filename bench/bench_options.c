@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/levels.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "gpu.h"
@@ -145,7 +146,7 @@ bool bench_options_with(const bench_options *k, bench_report *r, trine_dtype typ
     out->device.compute = type;
     if (k->type || type == TRINE_F32) return k->device.compute == type;
     if (bench_gpu_is(&k->device)) return false;
-    if (k->device.kind == DEVICE_CPU && !cpu_has_bf16()) {
+    if (k->device.kind == DEVICE_CPU && !cpu_has_bf16(levels_highest())) {
         bench_skip(r, "bf16: this processor has neither AVX-512 BF16 nor AMX");
         return false;
     }

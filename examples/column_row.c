@@ -60,8 +60,9 @@ int main(int argc, char **argv) {
 
     double difference = 0, scale = 0;
     for (int i = 0; i < ROWS * OUT; i++) {
-        difference = fmax(difference, fabs((double)sharded[i] - (double)full[i]));
-        scale = fmax(scale, fabs((double)full[i]));
+        double apart = fabs((double)sharded[i] - (double)full[i]), size = fabs((double)full[i]);
+        if (apart > difference) difference = apart;
+        if (size > scale) scale = size;
     }
     trine_linear_shard a = trine_linear_local(split.column), b = trine_linear_local(split.row);
     if (trine_world_rank(world) == 0)

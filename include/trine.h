@@ -27,6 +27,27 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
+/* What the kernels for CPUs use of a processor: the levels of the x86-64 psABI, v4 with AVX512_BF16, and the
+ * same with AMX in oneDNN. oneDNN is held to the level, too. BASE: the architecture without more, on other
+ * processors than x86-64 and in a build below x86-64-v2; there oneDNN takes what the processor has. AUTO: the
+ * highest that the build and the processors of all ranks have. A build for one processor (MARCH) has one level,
+ * and with AVX512_BF16 the last two; one for any (MARCH=any) has all from v2 on. */
+#define TRINE_CPU_LEVEL_LIST(X)                                                                    \
+    X(TRINE_CPU_AUTO, "auto")                                                                      \
+    X(TRINE_CPU_BASE, "base")                                                                      \
+    X(TRINE_CPU_V2, "v2")                                                                          \
+    X(TRINE_CPU_V3, "v3")                                                                          \
+    X(TRINE_CPU_V4, "v4")                                                                          \
+    X(TRINE_CPU_V4_BF16, "v4-bf16")                                                                \
+    X(TRINE_CPU_V4_AMX, "v4-amx")
+
+typedef enum {
+#define TRINE_CPU_LEVEL_ENUM(name, text) name,
+    TRINE_CPU_LEVEL_LIST(TRINE_CPU_LEVEL_ENUM)
+#undef TRINE_CPU_LEVEL_ENUM
+    TRINE_CPU_LEVELS
+} trine_cpu_level;
+
 /* A model as lists of layers: trine_model.h. */
 typedef struct trine_family trine_family;
 
@@ -179,6 +200,8 @@ typedef struct {
     int exact_tp;         /* T: the same for tp; 0: tp */
     bool exact_threads;   /* cpu: no bit depends on the number of threads: products by oneDNN's brgemm alone, and
                              TRINE_EUNSUPPORTED where there is none; ref: always so; refused with cuda */
+    trine_cpu_level cpu_level; /* cpu: the same on all ranks; TRINE_EUNSUPPORTED where the build or a processor lacks
+                                  it, or where oneDNN has been used at a higher one in this process */
 } trine_parallel;
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,

@@ -35,6 +35,7 @@ typedef struct {
     bool no_cache;             /* trine_generator_next evaluates all tokens every time */
     int seq_length;            /* most tokens of the sequence, at most the model's positions; 0: the model's, but at
                                   most TRINE_GENERATE_POSITIONS */
+    trine_cpu_level cpu_level; /* as in trine_parallel */
 } trine_generate_config;
 
 /* One rank, fp32, device cpu, a timeout of 600 seconds. */

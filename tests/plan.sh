@@ -30,6 +30,8 @@
 # BUILD/t/NAME.times of the last run has the CPU times of the wrapper's shell, those of the test, and how many seconds
 # it took; the next plan takes those over into BUILD/costs.
 #
+# MOST_RANKS=4: no launch of a C test on more ranks.
+#
 # The markers define the parts; a part may take half an hour on two otherwise idle cores.
 set -eu
 
@@ -119,6 +121,7 @@ plan_source() {
     flat=$(echo "$name" | tr / -)
     sizes=$(echo "$np" | tr , ' ') together=
     for n in $sizes; do
+        [ "$n" -le "${MOST_RANKS:-$n}" ] || continue
         if [ "$n" = 0 ]; then
             wrapper "$flat-np0" "${ranks:-1}" "$seconds" "$build/tests/$name"
         elif [ "$which" = alone ]; then

@@ -10,6 +10,8 @@
 # (BUILD: build). The chroot is in TMPDIR (/tmp), takes 2 GB and is removed at the end in any case. MINUTES (55)
 # limits the whole run. SHARE=FOLDER is /share in the chroot, to bring files in and out. SUITE=trixie: another release of
 # this machine's distribution, from the same mirror.
+# ARCH=arm64: a Debian of that architecture, emulated by QEMU through binfmt_misc. A command "host:COMMAND" runs outside of
+# the chroot, in this folder, with ROOT, the chroot: to cross-compile, which is some thirty times as fast.
 # Prints a table of the commands' times, and the last lines of the logs of failed commands.
 # shellcheck disable=SC2317  # functions that try and trap call are reached
 set -euo pipefail
@@ -50,7 +52,11 @@ make_chroot() {
     local mirror
     mirror=$(sources | awk -v suite="$VERSION_CODENAME" '$3 == suite && $4 == "main" { print $2; exit }')
     [ -n "$mirror" ] || fail "no apt source for $VERSION_CODENAME main; run apt-get update"
-    debootstrap --variant=minbase --include=git,make "$suite" "$root" "$mirror"
+    # shellcheck disable=SC2086  # none or two arguments
+    debootstrap --variant=minbase --include=git,make ${ARCH:+--arch=$ARCH --foreign} "$suite" "$root" "$mirror"
+    if [ -n "${ARCH:-}" ]; then # not with the PATH of a test, whose folder is not there
+        env PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" /debootstrap/debootstrap --second-stage
+    fi
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
     if [ "$as" != root ]; then
@@ -91,6 +97,14 @@ enter() {
         ${no_proxy:+no_proxy="$no_proxy"} chroot --userspec="$as:$as" "$root" "$@"
 }
 
+# emulates: makes binfmt_misc known in this namespace, and whether it runs programs of $ARCH there
+emulates() {
+    local machine=${ARCH/arm64/aarch64} at=/proc/sys/fs/binfmt_misc
+    [ -e $at/register ] || mount -t binfmt_misc binfmt_misc $at || fail "binfmt_misc cannot be mounted"
+    [ -e "$at/qemu-$machine" ] || update-binfmts --enable "qemu-$machine" || true
+    grep -qs '^flags:.*F' "$at/qemu-$machine" || fail "binfmt_misc has no qemu-$machine with the flag F (qemu-user-static)"
+}
+
 # try NAME COMMAND...: runs it, with a row of the table and a log
 try() {
     local name=$1 start=$SECONDS status=0 log
@@ -118,10 +132,14 @@ inside() {
     suite=${SUITE:-$VERSION_CODENAME}
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
     if [ -n "$proxy" ]; then export http_proxy="${http_proxy:-$proxy}"; fi
+    if [ -n "${ARCH:-}" ]; then emulates; fi
     try debootstrap make_chroot || exit 1
     mount_all
     for command in "$@"; do
-        try "$command" enter sh -c "cd /trine && $command" || failed=1
+        case $command in
+            host:*) try "$command" env ROOT="$root" sh -c "${command#host:}" || failed=1 ;;
+            *) try "$command" enter sh -c "cd /trine && $command" || failed=1 ;;
+        esac
     done
     exit $failed
 }

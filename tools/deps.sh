@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs missing dependencies. Usage: tools/deps.sh [build] [test] [full] [slurm] [mpi] [demo] [clang] [bare]
-# [outside] [report] [packages].
+# [outside] [report] [packages] [levels] [aarch64].
 # A dependency counts as present if it can be used (a command runs, a header is found), from whatever source;
 # if all are present nothing is printed. Missing packages are installed with apt on Debian and Ubuntu, as root or
 # through sudo; elsewhere they are listed and the exit status is 1.
@@ -17,7 +17,7 @@ list='' user=${TRINE_DEPS:-}
 if [ "${1:-}" = --list ]; then
     list=yes
     shift
-    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside report packages
+    [ $# -gt 0 ] || set -- build test full slurm mpi demo clang bare outside report packages levels aarch64
 elif [ "${1:-}" = --user ]; then
     shift
     user=${PREFIX:-${TRINE_DEPS:-$HOME/trine-deps}}
@@ -141,13 +141,21 @@ for group in "$@"; do
         outside) # PyTorch and transformers (tools/venv.sh); Perfetto's pages
             need python3-venv venv_runs
             ;;
+        levels) need qemu-user-static has qemu-x86_64-static ;; # processors that are not here (tests/build/levels.t)
         report) need chromium has chromium ;; # pages in a browser (tests/report/page.t)
         packages) # find_package, make abi-check
             need cmake has cmake
             need abigail-tools has abidiff
             ;;
+        aarch64) # a Debian of another architecture, emulated, and its compilers (tools/cross.sh)
+            need debootstrap has debootstrap
+            need qemu-user-static has qemu-aarch64-static
+            need binfmt-support has update-binfmts
+            need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+            need g++-aarch64-linux-gnu has aarch64-linux-gnu-g++
+            ;;
         *)
-            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare, outside, report, packages" >&2
+            echo "tools/deps.sh: unknown group \"$group\"; valid: build, test, full, slurm, mpi, demo, clang, bare, outside, report, packages, levels, aarch64" >&2
             exit 1
             ;;
     esac

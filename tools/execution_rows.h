@@ -15,6 +15,8 @@
 #define TRANSPORT_NAME(name, text) text,
 static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAME)};
 
+static const char *const level_names[] = {TRINE_CPU_LEVEL_LIST(TRANSPORT_NAME)};
+
 static const char *const progresses[] = PROGRESS_WORDS;
 
 #define EXECUTION_ROWS(in)                                                                                           \
@@ -30,6 +32,8 @@ static const char *const progresses[] = PROGRESS_WORDS;
          "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},                              \
     {OPTION_INT("threads", in, config.threads, "N", 0, INT_MAX, 0,                                                   \
          "threads per rank; 0: from the affinity mask and the ranks of the node")},                                  \
+    {OPTION_CHOICE("cpu-level", in, config.cpu_level, level_names, TRINE_CPU_AUTO,                                  \
+         "cpu: instructions of kernels and oneDNN; see train_gpt --help")},                                          \
     {OPTION_CHOICE("transport", in, config.transport, transport_names, TRINE_TRANSPORT_AUTO,                         \
          "how ranks communicate; see train_gpt --help")},                                                            \
     {OPTION_DOUBLE("timeout", in, config.timeout, "SECONDS", 0, INFINITY, 600,                                       \

@@ -33,7 +33,8 @@ class Trine(MakefilePackage):
 
     @property
     def build_targets(self):
-        """What make is told: the compiler's wrapper adds -march= for the target, the folders of dependencies and RPATHs."""
+        """What make is told: the compiler's wrapper adds the folders of dependencies and RPATHs. Its -march= comes first, so
+        that of MARCH=any counts."""
         return self.arguments + ["installable"]
 
     @property
@@ -44,7 +45,7 @@ class Trine(MakefilePackage):
     def arguments(self):
         spec = self.spec
         cuda = [f"CUDA_HOME={spec['cuda'].prefix}", f"NCCL_HOME={spec['nccl'].prefix}"] if "+cuda" in spec else []
-        return [f"PREFIX={self.prefix}", f"MPICC={spec['mpi'].mpicc}", "CC=cc", "OPT=-O3", "CCACHE=", "DYGRAPHS="] + [
+        return [f"PREFIX={self.prefix}", f"MPICC={spec['mpi'].mpicc}", "CC=cc", "MARCH=any", "CCACHE=", "DYGRAPHS="] + [
             f"CUDA={int('+cuda' in spec)}"
         ] + cuda
 

@@ -1,11 +1,11 @@
 /* Converts sixteen 16-bit numbers at a time to fp32 and back, for loops over long arrays: half.h's
- * conversions as vector code, with the processor's instructions where available (fp16: F16C). Vectors are
+ * conversions as vector code, with the processor's instructions where available (fp16: F16C, NEON). Vectors are
  * passed by address; the compiler keeps them in registers.
  *
  * Invariant: each element equals half.h's result, except that a load may already quiet a NaN. bf16 is rounded
  * with integer operations where the build has no instruction for it (AVX512_BF16), and where one of sixteen numbers
  * is below 2^-126, because the instruction flushes it to 0. Cost: bf16 two operations per load and eight per store,
- * or three; fp16 one with F16C, else some fifteen, not vectorised. Intel 64 and IA-32 Architectures SDM, volume 1,
+ * or three; fp16 one with F16C or NEON, else some fifteen, not vectorised. Intel 64 and IA-32 Architectures SDM, volume 1,
  * 14.4 (F16C). */
 #ifndef TRINE_BASE_HALF_LINE_H
 #define TRINE_BASE_HALF_LINE_H
@@ -14,6 +14,8 @@
 
 #if defined(__F16C__) || defined(__AVX512F__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define HALF_LINE 16 /* elements */
@@ -109,6 +111,22 @@ static inline void f16_store_line(uint16_t *to, const half_line *from) {
     memcpy(x, from, sizeof x);
     _mm_storeu_si128(packed, _mm256_cvtps_ph(x[0], _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(packed + 1, _mm256_cvtps_ph(x[1], _MM_FROUND_TO_NEAREST_INT));
+}
+
+#elif defined(__aarch64__)
+
+static inline void f16_load_line(half_line *to, const uint16_t *from) {
+    float32x4_t x[HALF_LINE / 4];
+    for (int k = 0; k < HALF_LINE / 4; k++)
+        x[k] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + 4 * k)));
+    memcpy(to, x, sizeof x);
+}
+
+static inline void f16_store_line(uint16_t *to, const half_line *from) {
+    float32x4_t x[HALF_LINE / 4];
+    memcpy(x, from, sizeof x);
+    for (int k = 0; k < HALF_LINE / 4; k++)
+        vst1_u16(to + 4 * k, vreinterpret_u16_f16(vcvt_f16_f32(x[k])));
 }
 
 #else

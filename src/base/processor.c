@@ -7,13 +7,15 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 const char processor_is_checked = 1;
 
 /* ---- Detection ---- */
 
-enum { A, B, C, D }; /* cpuid's registers */
+enum { A, B, C, D, H, H2 }; /* cpuid's registers; AT_HWCAP, AT_HWCAP2 */
 
 typedef struct {
     const char *name;
@@ -33,7 +35,7 @@ static const feature features[PROCESSOR_FEATURES] = {
 #if defined(__x86_64__)
 static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
     unsigned r[4] = {0};
-    if (!__get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D])) return false;
+    if (where > D || !__get_cpuid_count(leaf, subleaf, &r[A], &r[B], &r[C], &r[D])) return false;
     return r[where] >> bit & 1;
 }
 
@@ -44,6 +46,16 @@ static uint32_t saved_state(void) {
     if (!ask(1, 0, C, OSXSAVE)) return 0;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+}
+#elif defined(__aarch64__)
+static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
+    (void)leaf, (void)subleaf;
+    if (where != H && where != H2) return false;
+    return getauxval(where == H ? AT_HWCAP : AT_HWCAP2) >> bit & 1;
+}
+
+static uint32_t saved_state(void) {
+    return 0;
 }
 #else
 static bool ask(unsigned leaf, unsigned subleaf, int where, int bit) {
@@ -78,6 +90,24 @@ static int level_of(const bool has[PROCESSOR_FEATURES]) {
     return level;
 }
 
+trine_cpu_level processor_level(const bool has[PROCESSOR_FEATURES]) {
+    static const trine_cpu_level levels[] = {TRINE_CPU_BASE, TRINE_CPU_BASE, TRINE_CPU_V2,
+                                             TRINE_CPU_V3, TRINE_CPU_V4};
+    const trine_cpu_level level = levels[level_of(has)];
+    return level == TRINE_CPU_V4 && has[PROCESSOR_BF16] ? TRINE_CPU_V4_BF16 : level;
+}
+
+trine_cpu_level processor_level_here(void) {
+    enum { AMX_BF16 = 22, AMX_TILE = 24 };
+    const uint32_t tiles = 0x60000u; /* in XCR0 */
+    bool has[PROCESSOR_FEATURES];
+    processor_read(has);
+    const trine_cpu_level level = processor_level(has);
+    const bool amx =
+        (saved_state() & tiles) == tiles && ask(7, 0, D, AMX_TILE) && ask(7, 0, D, AMX_BF16);
+    return level == TRINE_CPU_V4_BF16 && amx ? TRINE_CPU_V4_AMX : level;
+}
+
 static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
     size_t used = strlen(why);
     snprintf(why + used, PROCESSOR_WHY - used, "%s%s", before, text);
@@ -85,7 +115,11 @@ static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
 
 bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
                     char why[PROCESSOR_WHY]) {
+#if defined(__aarch64__)
+    char march[32] = "armv8-a";
+#else
     char march[32] = "x86-64";
+#endif
     int missing = 0, level = level_of(has);
     why[0] = '\0';
     for (int i = 0; i < PROCESSOR_FEATURES; i++)

@@ -5,8 +5,8 @@
  * the Makefile) and calls only libc. processor_built_for.c is compiled with the flags of all other files and
  * records them as data.
  *
- * The list has the extensions that compilers use on their own. On architectures other than x86-64 nothing is
- * checked. Cost: a dozen cpuid instructions, once. */
+ * The list has the extensions that compilers use on their own, of x86-64 and of Arm; those of the other architecture
+ * are neither built for nor present. Cost: a dozen cpuid instructions, once. */
 #ifndef TRINE_BASE_PROCESSOR_H
 #define TRINE_BASE_PROCESSOR_H
 
@@ -14,9 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trine.h" /* trine_cpu_level */
+
 /* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: the bits of
  * XCR0 for the registers that the system must save. Level: the first x86-64-vN of the psABI that has the
- * extension; 0: none. */
+ * extension; 0: none. Arm's: the bit of the system's AT_HWCAP (H) or AT_HWCAP2 (H2), which is 0 if it does not save
+ * the registers; "Arm C Language Extensions" has the macros. */
 #define PROCESSOR_YMM 0x6u
 #define PROCESSOR_ZMM 0xe6u
 #define PROCESSOR_LIST(ROW)                                                                        \
@@ -51,7 +54,23 @@
     ROW(GFNI, "gfni", __GFNI__, 7, 0, C, 8, 0, 0)                                                  \
     ROW(XOP, "xop", __XOP__, 0x80000001, 0, C, 11, PROCESSOR_YMM, 0)                               \
     ROW(FMA4, "fma4", __FMA4__, 0x80000001, 0, C, 16, PROCESSOR_YMM, 0)                            \
-    ROW(TBM, "tbm", __TBM__, 0x80000001, 0, C, 21, 0, 0)
+    ROW(TBM, "tbm", __TBM__, 0x80000001, 0, C, 21, 0, 0)                                           \
+    ROW(ARM_CRC32, "crc32", __ARM_FEATURE_CRC32, 0, 0, H, 7, 0, 0)                                 \
+    ROW(ARM_ATOMICS, "atomics", __ARM_FEATURE_ATOMICS, 0, 0, H, 8, 0, 0)                           \
+    ROW(ARM_FP16, "asimdhp", __ARM_FEATURE_FP16_VECTOR_ARITHMETIC, 0, 0, H, 10, 0, 0)              \
+    ROW(ARM_RDM, "asimdrdm", __ARM_FEATURE_QRDMX, 0, 0, H, 12, 0, 0)                               \
+    ROW(ARM_JSCVT, "jscvt", __ARM_FEATURE_JCVT, 0, 0, H, 13, 0, 0)                                 \
+    ROW(ARM_FCMA, "fcma", __ARM_FEATURE_COMPLEX, 0, 0, H, 14, 0, 0)                                \
+    ROW(ARM_RCPC, "lrcpc", __ARM_FEATURE_RCPC, 0, 0, H, 15, 0, 0)                                  \
+    ROW(ARM_DOTPROD, "asimddp", __ARM_FEATURE_DOTPROD, 0, 0, H, 20, 0, 0)                          \
+    ROW(ARM_SVE, "sve", __ARM_FEATURE_SVE, 0, 0, H, 22, 0, 0)                                      \
+    ROW(ARM_FP16_FML, "asimdfhm", __ARM_FEATURE_FP16_FML, 0, 0, H, 23, 0, 0)                       \
+    ROW(ARM_SVE2, "sve2", __ARM_FEATURE_SVE2, 0, 0, H2, 1, 0, 0)                                   \
+    ROW(ARM_FRINT, "frint", __ARM_FEATURE_FRINT, 0, 0, H2, 8, 0, 0)                                \
+    ROW(ARM_SVE_I8MM, "svei8mm", __ARM_FEATURE_SVE_MATMUL_INT8, 0, 0, H2, 9, 0, 0)                 \
+    ROW(ARM_SVE_BF16, "svebf16", __ARM_FEATURE_SVE_BF16, 0, 0, H2, 12, 0, 0)                       \
+    ROW(ARM_I8MM, "i8mm", __ARM_FEATURE_MATMUL_INT8, 0, 0, H2, 13, 0, 0)                           \
+    ROW(ARM_BF16, "bf16", __ARM_FEATURE_BF16_VECTOR_ARITHMETIC, 0, 0, H2, 14, 0, 0)
 
 typedef enum {
 #define PROCESSOR_ID(id, ...) PROCESSOR_##id,
@@ -66,10 +85,15 @@ typedef enum {
 extern const bool processor_built_for[PROCESSOR_FEATURES];
 
 /* *has = the extensions that this processor has and the system supports; all false on other architectures
- * than x86-64. Not collective. */
+ * than x86-64 and 64-bit Arm. Not collective. */
 void processor_read(bool has[PROCESSOR_FEATURES]);
 /* The same under a system that saves the registers `saved` (bits of XCR0). */
 void processor_read_with(bool has[PROCESSOR_FEATURES], uint32_t saved);
+
+/* The highest level of which all extensions are in `has`, at most V4_BF16; BASE if there is none. Pure. */
+trine_cpu_level processor_level(const bool has[PROCESSOR_FEATURES]);
+/* The same of this processor; V4_AMX if it has AMX for bf16, too, and the system its registers. Not collective. */
+trine_cpu_level processor_level_here(void);
 
 /* Whether a processor with `has` runs code compiled for `want`. If not, `why` names the missing extensions
  * and a MARCH that works. Pure. */

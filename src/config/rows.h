@@ -7,6 +7,7 @@ static const char *const scalings[] = {TRINE_ROPE_LIST(TEXT)};
 static const char *const schedules[] = {TRINE_SCHEDULE_LIST(TEXT)};
 static const char *const recomputes[] = {TRINE_RECOMPUTE_LIST(TEXT)};
 static const char *const transports[] = {TRINE_TRANSPORT_LIST(TEXT)};
+static const char *const cpu_levels[] = {TRINE_CPU_LEVEL_LIST(TEXT)};
 static const char *const wsd_decays[] = {TRINE_WSD_LIST(TEXT)};
 static const char *const devices[] = {DEVICE_LIST(TEXT)};
 #undef TEXT
@@ -177,6 +178,9 @@ static const option rows[] = {
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
          "the same bits on any number of threads: cpu: multiply by oneDNN's brgemm alone, or refuse to run")},
+    {LAYOUT_IF(95), OPTION_CHOICE("cpu-level", trine_config, parallel.cpu_level, cpu_levels, TRINE_CPU_AUTO,
+         "cpu: instructions of kernels and oneDNN, the same on all ranks; auto: the highest that the build and all "
+         "ranks have")},
     {OWN, OPTION_DOUBLE("timeout", trine_config, parallel.timeout, "SECONDS", 0, 1e9, 600,
          "abort the job when a rank has waited this long; 0: never")},
     {OWN, OPTION_DOUBLE("io-timeout", trine_config, parallel.io_timeout, "SECONDS", 0, 1e9, 1800,

@@ -71,6 +71,7 @@ typedef struct device {
     device_precision precision;
     int threads;         /* for the operators */
     bool exact_threads;  /* as in the configuration */
+    trine_cpu_level level; /* cpu: of its kernels and of oneDNN; on other devices AUTO */
     void *state;         /* of the backend (primitive caches); NULL in ref */
     void *opened;        /* of cuda_open.c; NULL for other devices and for a device for sizes */
 } device;
@@ -84,6 +85,7 @@ typedef struct {
     device_precision precision;
     trine_dtype compute, grads; /* 0: TRINE_F32 */
     bool exact_threads;  /* cpu: no bit depends on the number of threads; other devices' bits never do */
+    trine_cpu_level level; /* cpu: one that the build and this processor have (base/levels.h); 0: the highest */
 } device_config;
 
 /* Finds a kind by its name; name may be NULL. Errors: TRINE_EINVAL lists all names. Pure. */

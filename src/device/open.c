@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/levels.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/sizes.h"
@@ -20,7 +21,7 @@ typedef struct {
 } backend;
 
 static trine_status open_cpu(device *d, const device_config *config) {
-    (void)config;
+    if (config->level != TRINE_CPU_AUTO) TRY(levels_check(config->level));
     return cpu_open(d);
 }
 
@@ -53,19 +54,26 @@ device_order device_order_of(device_kind kind) {
     return backends[kind].order;
 }
 
+static trine_cpu_level level_of(const device_config *c) {
+    if (c->kind != DEVICE_CPU) return TRINE_CPU_AUTO;
+    return c->level == TRINE_CPU_AUTO ? levels_highest() : c->level;
+}
+
 static trine_status create(device **out, const device_config *config) {
     const backend *b = &backends[config->kind];
     device *d = malloc(sizeof *d);
     CHECK(d, TRINE_ENOMEM, "no memory for a %s device", b->name);
+    const trine_cpu_level level = level_of(config);
     *d = (device){.kind = config->kind,
                   .name = b->name,
-                  .ops = b->ops ? b->ops : cpu_table(config->compute, config->grads),
+                  .ops = b->ops ? b->ops : cpu_table(level, config->compute, config->grads),
                   .memory = b->memory,
                   .compute = config->compute,
                   .grads = config->grads,
                   .precision = config->precision,
                   .threads = config->threads,
-                  .exact_threads = config->exact_threads};
+                  .exact_threads = config->exact_threads,
+                  .level = level};
     *out = d;
     return TRINE_OK;
 }

@@ -57,6 +57,17 @@ static void hash_program(char *text, size_t size) {
     if (fd >= 0) close(fd);
 }
 
+/* Arm's have two numbers in place of a name. */
+static void find_processor(char *text, size_t size) {
+    static const char info[] = "/proc/cpuinfo";
+    char maker[16], part[16];
+    find_line(info, "model name", text, size);
+    if (*text) return;
+    find_line(info, "CPU implementer", maker, sizeof maker);
+    find_line(info, "CPU part", part, sizeof part);
+    if (*part) snprintf(text, size, "Arm, implementer %s, part %s", maker, part);
+}
+
 static trine_status find_versions(doctor_rank *own) {
     struct utsname system;
     comm_about_mpi mpi;
@@ -66,7 +77,7 @@ static trine_status find_versions(doctor_rank *own) {
     snprintf(own->mpi_level, sizeof own->mpi_level, "%s", mpi.level);
     snprintf(own->trine, sizeof own->trine, "%s", TRINE_VERSION);
     cpu_about(own->dnnl, own->isa, sizeof own->dnnl);
-    find_line("/proc/cpuinfo", "model name", own->cpu, sizeof own->cpu);
+    find_processor(own->cpu, sizeof own->cpu);
     if (uname(&system) == 0)
         snprintf(own->kernel, sizeof own->kernel, "%.20s %.40s", system.sysname, system.release);
     hash_program(own->build, sizeof own->build);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/c_locale.h"
+#include "base/levels.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "cost/op_measure.h"
@@ -130,7 +131,7 @@ static trine_status measure_share(bench *b, int ranks, trine_dtype type) {
 }
 
 static trine_status measure_operators(bench *b) {
-    bool half = cpu_has_bf16();
+    bool half = cpu_has_bf16(levels_highest());
     for (int ranks = 1;; ranks = 2 * ranks < b->size ? 2 * ranks : b->size) {
         TRY(measure_share(b, ranks, TRINE_F32));
         if (half) TRY(measure_share(b, ranks, TRINE_BF16));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/api/agree_level.h"
 #include "comm/api/alike.h"
 #include "comm/api/comm.h"
 #include "comm/api/gpu.h"
@@ -40,8 +41,14 @@ static trine_status check_config(const trine_generator *g, device_config *config
           "invalid weight type %d (valid: fp32, bf16, fp16)", (int)c->type);
     *config = (device_config){.compute = c->type,
                               .library = c->cuda_library,
-                              .precision = c->tf32 ? DEVICE_TF32 : DEVICE_FP32};
-    return device_find(&config->kind, c->device);
+                              .precision = c->tf32 ? DEVICE_TF32 : DEVICE_FP32,
+                              .level = c->cpu_level};
+    TRY(device_find(&config->kind, c->device));
+    CHECK((unsigned)c->cpu_level < TRINE_CPU_LEVELS, TRINE_EINVAL, "unknown cpu level %d",
+          (int)c->cpu_level);
+    CHECK(c->cpu_level == TRINE_CPU_AUTO || config->kind != DEVICE_CUDA, TRINE_EINVAL,
+          "--cpu-level requires --device cpu or ref");
+    return TRINE_OK;
 }
 
 static const char *const transports[] = {
@@ -52,7 +59,7 @@ static const char *const transports[] = {
 
 static trine_status list_config(alike_list *list, const trine_generate_config *c) {
     bool known = (unsigned)c->transport < TRINE_TRANSPORTS;
-    TRY(alike_begin(list, 10));
+    TRY(alike_begin(list, 11));
     alike_number(list, "tp", c->layout.tp);
     alike_number(list, "pp", c->layout.pp);
     alike_number(list, "dp", c->layout.dp);
@@ -62,6 +69,7 @@ static trine_status list_config(alike_list *list, const trine_generate_config *c
     alike_flag(list, "tf32", c->tf32);
     alike_text(list, "transport", known ? transports[c->transport] : "none");
     alike_flag(list, "no-cache", c->no_cache);
+    alike_number(list, "cpu-level", c->cpu_level);
     alike_number(list, "seq-length", c->seq_length);
     return TRINE_OK;
 }
@@ -95,11 +103,21 @@ static trine_status join_gpus(trine_generator *g) {
     return comm_mpi_reaches(g->world, &g->mpi_reaches);
 }
 
+/* Collective over: world. */
+static trine_status agree_level(const trine_generator *g, device_config *config) {
+    comm_level agreed;
+    if (config->kind != DEVICE_CPU) return TRINE_OK;
+    TRY(comm_agree_level(g->world, config->level, &agreed));
+    config->level = agreed.level;
+    return TRINE_OK;
+}
+
 /* Creates mesh and device, which do not depend on the model. Collective over: world. */
 static trine_status setup_world(trine_generator *g) {
     device_config config;
     TRY(agree_config(g));
     TRY(trine_world_agree(g->world, status_user(check_config(g, &config))));
+    TRY(agree_level(g, &config));
     trine_world_timeout(g->world, g->config.timeout);
     trine_world_transport(g->world, g->config.transport);
     TRY(trine_mesh_create(&g->mesh, g->world, g->config.layout, 0));

@@ -224,6 +224,8 @@ static void check_parallel(const trine_parallel *p, fault_list *f) {
     EXPECT(!p->tf32 || cuda, "--tf32 requires --device cuda");
     EXPECT(p->exact || !p->exact_dp, "--exact-dp %d requires --exact", p->exact_dp);
     EXPECT(p->exact || !p->exact_tp, "--exact-tp %d requires --exact", p->exact_tp);
+    EXPECT(p->cpu_level == TRINE_CPU_AUTO || !cuda, "--cpu-level requires --device cpu or ref");
+    EXPECT((unsigned)p->cpu_level < TRINE_CPU_LEVELS, "unknown cpu level %d", (int)p->cpu_level);
     EXPECT(!p->exact_threads || !cuda,
            "--exact-threads requires --device cpu or ref: no bit of --device cuda depends on "
            "--threads");

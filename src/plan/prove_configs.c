@@ -298,7 +298,7 @@ static void compare_gradients(comparison *c) {
         int count = gpt_strands(&c->a->shape, u, x), other = gpt_strands(&c->b->shape, u, y);
         for (int k = 0; k < count && k < other; k++) {
             char what[sizeof x->name + 24];
-            snprintf(what, sizeof what, "the gradient of %s", x[k].name);
+            snprintf(what, sizeof what, "the gradient of %.*s", (int)sizeof x->name - 1, x[k].name);
             compare_texts(c, what, rows_text(&x[k]), rows_text(&y[k]));
             const int at = u * PROVE_STRANDS + k;
             compare_sums(c, u, &x[k], &c->a->proved.sums[at], &c->b->proved.sums[at]);

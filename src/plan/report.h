@@ -15,6 +15,7 @@ typedef struct {
     const device *dev;
     const char *const *hosts;
     int nodes, threads; /* nodes: 0: unknown */
+    const char *level_why; /* behind the level of the kernels; NULL: nothing */
     const trine_mesh *mesh; /* NULL without a running job */
 } report;
 

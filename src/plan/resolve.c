@@ -108,6 +108,7 @@ trine_status resolve_device(const trine_config *c, device_config *out) {
     *out = (device_config){.threads = threads, .compute = compute, .grads = p->grads};
     if (c->parallel.tf32) out->precision = DEVICE_TF32;
     out->exact_threads = c->parallel.exact_threads;
+    out->level = c->parallel.cpu_level;
     return device_find(&out->kind, c->parallel.device);
 }
 

@@ -1,6 +1,7 @@
 /* The banner, printed by world rank 0 before the first step. */
 #include "base/c_locale.h"
 #include "base/human.h"
+#include "base/levels.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
@@ -46,16 +47,29 @@ static void print_plan(const trine_trainer *t, FILE *out) {
                   p->options, p->layouts, p->seconds);
 }
 
+/* Why the level is not the highest of the job. */
+static const char *level_why(const trine_trainer *t, char *text, size_t size) {
+    const bool lower = t->config.parallel.cpu_level < t->level_highest;
+    if (!lower) return NULL;
+    snprintf(text, size,
+             t->level_asked ? "--cpu-level; a rank has %s"
+                            : "the highest that all ranks have; a rank has %s",
+             levels_name(t->level_highest));
+    return text;
+}
+
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(out, "out");
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
+    char why[100];
     report r = {.config = &t->config,
                 .stages = t->stages,
                 .dev = t->dev,
                 .hosts = comm_host_names(t->world),
                 .nodes = mesh_node_count(t->mesh),
                 .threads = t->threads,
+                .level_why = level_why(t, why, sizeof why),
                 .mesh = t->mesh};
     fprintf(out, "Trine %s\n", TRINE_VERSION);
     report_model(&r, out);

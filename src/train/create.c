@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/api/agree_level.h"
 #include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
 #include "config/config.h"
@@ -187,6 +188,7 @@ static trine_status setup_alone(trine_trainer *t) {
     TRY(name_program(t));
     TRY(trainer_own_strings(t));
     t->asked = t->config;
+    t->asked.parallel.cpu_level = t->level_asked;
     if (t->train.program) t->asked.data.data_path = NULL;
     if (t->val.program) t->asked.data.val_data_path = NULL;
     TRY(trine_config_check(&t->config, trine_world_size(t->world)));
@@ -197,10 +199,25 @@ static trine_status setup_alone(trine_trainer *t) {
     return expect_memory(t);
 }
 
+/* From here on the configuration has the level that all ranks compute at. Collective over: world. */
+static trine_status agree_level(trine_trainer *t) {
+    trine_cpu_level *level = &t->config.parallel.cpu_level;
+    device_config config;
+    comm_level agreed;
+    TRY(status_user(resolve_device(&t->config, &config)));
+    t->level_asked = *level;
+    if (config.kind != DEVICE_CPU) return TRINE_OK;
+    TRY(comm_agree_level(t->world, *level, &agreed));
+    t->level_highest = agreed.highest;
+    *level = agreed.level;
+    return TRINE_OK;
+}
+
 /* Between two calls of trine_world_agree no rank waits for another, so a failure of one rank fails all. */
 static trine_status setup(trine_trainer *t) {
     const trine_parallel *p = &t->config.parallel;
     TRY(ranks_agree_config(t->world, &t->config));
+    TRY(agree_level(t));
     TRY(trine_world_agree(t->world, status_user(setup_alone(t))));
     TRY(ranks_agree_data(t));
     TRY(status_user(boundaries_end(t)));

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/levels.h"
 #include "device/cpu/cpu.h"
 
 void promise_device(const trine_trainer *t, char *text, size_t size) {
     char version[64], instructions[64];
     cpu_about(version, instructions, sizeof version);
     if (t->dev->kind == DEVICE_CPU)
-        c_snprintf(text, size, "cpu, oneDNN %s, %s", version, instructions);
+        c_snprintf(text, size, "cpu at level %s, oneDNN %s, %s", levels_name(t->dev->level),
+                   version, instructions);
     else if (t->gpus)
         c_snprintf(text, size, "%s, %s", t->dev->name, t->gpus[0].info.model);
     else

@@ -5,7 +5,7 @@
 
 #include "train/trainer.h"
 
-/* The device and the library whose products it uses: "cpu, oneDNN 2.6.3, Intel AVX2". Not collective. */
+/* The device and the library whose products it uses: "cpu at level v3, oneDNN 2.6.3, avx2". Not collective. */
 void promise_device(const trine_trainer *t, char *text, size_t size);
 
 /* "dp 8, tp 4, micro-batch 1, ..." in `text`; "" without parallel.exact. Not collective. */

@@ -171,8 +171,10 @@ static double distance(const print_item *a, const print_item *b) {
     const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
                  scale = larger / sqrt((double)b->count);
     double most = 0;
-    for (int n = 0; n < FINGERPRINT_SAMPLES; n++)
-        most = fmax(most, fabs((double)a->samples[n] - (double)b->samples[n]));
+    for (int n = 0; n < FINGERPRINT_SAMPLES; n++) { /* not fmax: GCC 12 for Arm fails */
+        const double apart = fabs((double)a->samples[n] - (double)b->samples[n]);
+        if (apart > most) most = apart;
+    }
     const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
     if (!isfinite(most) || !isfinite(norms)) return INFINITY;
     return fmax(scale > 0 ? most / scale : most, norms);

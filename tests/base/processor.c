@@ -7,6 +7,15 @@
 
 #include "harness.h"
 
+/* The MARCH that every processor of this architecture runs. */
+#if defined(__aarch64__)
+#define BASE  "MARCH=armv8-a"
+#define FLAGS "Features" /* in /proc/cpuinfo */
+#else
+#define BASE  "MARCH=x86-64"
+#define FLAGS "flags"
+#endif
+
 static bool want[PROCESSOR_FEATURES], has[PROCESSOR_FEATURES];
 static char why[PROCESSOR_WHY];
 
@@ -48,8 +57,8 @@ static void the_level_is_one_that_is_whole(void **state) {
     } cases[] = {{PROCESSOR_AVXVNNI, "MARCH=x86-64-v3"},
                  {PROCESSOR_MOVBE, "MARCH=x86-64-v2"},
                  {PROCESSOR_AVX, "MARCH=x86-64-v2"},
-                 {PROCESSOR_POPCNT, "MARCH=x86-64"},
-                 {PROCESSOR_SSE3, "MARCH=x86-64"}};
+                 {PROCESSOR_POPCNT, BASE},
+                 {PROCESSOR_SSE3, BASE}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         has[cases[i].missing] = false;
         assert_false(processor_fits(want, has, why));
@@ -62,14 +71,34 @@ static void the_level_is_one_that_is_whole(void **state) {
     assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64-v4");
 }
 
+/* A level is whole, or it is the one below. */
+static void levels_of_processors(void **state) {
+    (void)state;
+    static const struct {
+        processor_feature until; /* of the list's order: everything before it, and this one */
+        trine_cpu_level level;
+    } cases[] = {{PROCESSOR_SSE3, TRINE_CPU_BASE},   {PROCESSOR_SSE4_2, TRINE_CPU_BASE},
+                 {PROCESSOR_POPCNT, TRINE_CPU_V2},   {PROCESSOR_LZCNT, TRINE_CPU_V2},
+                 {PROCESSOR_MOVBE, TRINE_CPU_V3},    {PROCESSOR_AVX512DQ, TRINE_CPU_V3},
+                 {PROCESSOR_AVX512VL, TRINE_CPU_V4}, {PROCESSOR_VPOPCNT, TRINE_CPU_V4},
+                 {PROCESSOR_BF16, TRINE_CPU_V4_BF16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int f = 0; f < PROCESSOR_FEATURES; f++) has[f] = f <= (int)cases[i].until;
+        assert_int_equal(processor_level(has), cases[i].level);
+    }
+    has[PROCESSOR_AVX512CD] = false; /* BF16 without all of v4 */
+    assert_int_equal(processor_level(has), TRINE_CPU_V3);
+}
+
 static void all_that_may_be_missing_fits_the_message(void **state) {
     (void)state;
     memset(want, true, sizeof want);
     memset(has, false, sizeof has);
     assert_false(processor_fits(want, has, why));
     assert_non_null(strstr(why, " sse3, "));
-    assert_non_null(strstr(why, ", tbm, which"));
-    assert_string_equal(strrchr(why, ' ') + 1, "MARCH=x86-64");
+    assert_non_null(strstr(why, ", tbm, "));
+    assert_non_null(strstr(why, ", bf16, which"));
+    assert_string_equal(strrchr(why, ' ') + 1, BASE);
 }
 
 static void this_processor_runs_this_program(void **state) {
@@ -139,11 +168,11 @@ static void it_has_what_the_system_says(void **state) {
     char line[16384] = "";
     FILE *in = fopen("/proc/cpuinfo", "r");
     (void)state;
-    while (in && strncmp(line, "flags", 5) != 0 && fgets(line, sizeof line, in)) {
+    while (in && strncmp(line, FLAGS, strlen(FLAGS)) != 0 && fgets(line, sizeof line, in)) {
     }
     if (in) fclose(in);
-    if (strncmp(line, "flags", 5) != 0) {
-        print_message("# /proc/cpuinfo has no flags: nothing to compare\n");
+    if (strncmp(line, FLAGS, strlen(FLAGS)) != 0) {
+        print_message("# /proc/cpuinfo has no " FLAGS ": nothing to compare\n");
         return;
     }
     processor_read(has);
@@ -159,6 +188,7 @@ int main(void) {
         cmocka_unit_test_setup(what_has_as_much_fits, begin),
         cmocka_unit_test_setup(what_is_missing_is_named, begin),
         cmocka_unit_test_setup(the_level_is_one_that_is_whole, begin),
+        cmocka_unit_test(levels_of_processors),
         cmocka_unit_test_setup(all_that_may_be_missing_fits_the_message, begin),
         cmocka_unit_test(this_processor_runs_this_program),
         cmocka_unit_test(what_the_system_does_not_save_is_missing),

@@ -1,12 +1,16 @@
 /* TEST np=0 */
 /* Which processes share a board if the launcher sets the rank but no job id, as MPICH's does: the
  * ranks that it has started, whatever processes are in between. Here this process is the launcher. */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +19,23 @@
 #include "harness.h"
 
 static const char *self;
+
+/* A system with pages of 65536 bytes, which many Arm systems have: it maps files at multiples of them. */
+#define LARGE_PAGE 65536
+#define LARGE      "TRINE_TEST_LARGE_PAGES"
+
+long sysconf(int name) {
+    long (*real)(int) = (long (*)(int))(intptr_t)dlsym(RTLD_NEXT, "sysconf");
+    return name == _SC_PAGESIZE && getenv(LARGE) ? LARGE_PAGE : real(name);
+}
+
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    if (getenv(LARGE) && offset % LARGE_PAGE) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}
 
 static bool input_ends(void) {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -115,6 +136,13 @@ static void children_of_one_launcher(void **state) {
     assert_true(share_a_board(NULL, NULL));
 }
 
+static void pages_may_be_large(void **state) {
+    (void)state;
+    setenv(LARGE, "1", 1);
+    assert_true(share_a_board(NULL, NULL));
+    unsetenv(LARGE);
+}
+
 static void a_shell_between(void **state) {
     (void)state;
     const char *waits = "\"$@\"; exit $?";
@@ -157,6 +185,7 @@ static void who_looks_at_others_is_known_to_wait(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_of_one_launcher),
+        cmocka_unit_test(pages_may_be_large),
         cmocka_unit_test(a_shell_between),
         cmocka_unit_test(another_launcher),
         cmocka_unit_test(one_process_a_rank),

@@ -20,8 +20,9 @@
 
 static struct { int slept, woken; } counted;
 
-#if defined(__x86_64__)
 /* The system call itself: this file replaces the C library's function of this name. */
+#if defined(__x86_64__)
+#define CALLS_COUNT true
 static long kernel(long number, long a, long b, long c, long d, long e, long f) {
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -33,7 +34,25 @@ static long kernel(long number, long a, long b, long c, long d, long e, long f) 
                      : "rcx", "r11", "memory");
     return result;
 }
+#elif defined(__aarch64__)
+#define CALLS_COUNT true
+static long kernel(long number, long a, long b, long c, long d, long e, long f) {
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
+    return x0;
+}
+#endif
 
+#if defined(CALLS_COUNT)
 long syscall(long number, ...) {
     va_list list;
     long a[6];
@@ -158,8 +177,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_message_rings),  cmocka_unit_test(a_message_taken_rings),
         cmocka_unit_test(a_root_rings),     cmocka_unit_test(a_half_that_is_free_rings),
     };
-#if !defined(__x86_64__)
-    return harness_skip("the system call is known for x86-64 only");
+#if !defined(CALLS_COUNT)
+    return harness_skip("the system call is known for x86-64 and 64-bit Arm only");
 #endif
     return HARNESS_RUN(argc, argv, tests);
 }

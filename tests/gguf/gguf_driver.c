@@ -191,7 +191,8 @@ static bool same_block(const unsigned char *at, const float x[32]) {
     double most = 0;
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
-    for (int i = 0; i < 32; i++) most = fmax(most, fabs((double)x[i]));
+    for (int i = 0; i < 32; i++) /* not fmax: GCC 12 for Arm fails */
+        if (fabs((double)x[i]) > most) most = fabs((double)x[i]);
     if (!nearest(F16, bits, (double)(float)(most / 127))) return false;
     for (int i = 0; i < 32; i++)
         if (fabs(x[i] * 127 / (most > 0 ? most : 1) - (signed char)at[2 + i]) > 0.5 + 1e-4)

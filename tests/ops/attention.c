@@ -2,6 +2,7 @@
 /* Attention with unusual values, on every available device: a softmax that is computed in tiles
  * must not depend on the tile boundaries. */
 #include "base/half.h"
+#include "base/levels.h"
 #include "device/cpu/cpu.h"
 #include "ops/compare.h"
 
@@ -163,7 +164,7 @@ static const trine_dtype all_types[] = {TRINE_F32, TRINE_BF16, TRINE_F16};
 static device *open_type(trine_dtype type) {
     const device_config config = {.kind = DEVICE_CPU, .threads = 2, .compute = type};
     device *d = NULL;
-    if (type == TRINE_BF16 && !cpu_has_bf16())
+    if (type == TRINE_BF16 && !cpu_has_bf16(levels_highest()))
         print_message("# not tested: bf16, which this processor does not have\n");
     else
         OK(device_open_with(&d, &config));

@@ -3,7 +3,7 @@
 #ifndef TRINE_TESTS_OPS_COMPARE_H
 #define TRINE_TESTS_OPS_COMPARE_H
 
-#include "device/cpu/attention_pairs.h"
+#include "device/cpu/cpu.h"
 #include "ops/cases.h"
 
 /* Input with seed 1, output pre-filled with seed 2, and the operator run over them. `poison` is stored
@@ -51,7 +51,7 @@ static inline bool on_a_gpu(const device *d) {
 /* Tensor cores take 16-bit factors, and so does the bf16 instruction of a CPU, which takes heads of even size. */
 static inline bool attention_rounds(const device *d, const dims *s) {
     if (on_a_gpu(d)) return d->compute != TRINE_F32;
-    return ATTENTION_PAIRS && strncmp(d->name, "cpu", 3) == 0 && d->compute == TRINE_BF16 &&
+    return cpu_multiplies_pairs(d->level) && strncmp(d->name, "cpu", 3) == 0 && d->compute == TRINE_BF16 &&
            s->n[3] % 2 == 0;
 }
 

@@ -1,5 +1,6 @@
 /* TEST np=0 */
 /* Opening, memory and processor counts. */
+#include "base/levels.h"
 #include "device/cpu/cpu.h"
 #include "ops/fixture.h"
 
@@ -14,7 +15,8 @@ static void opening_and_closing(void **state) {
         assert_int_equal(d->threads, 3);
         assert_int_equal(d->compute, TRINE_F32);
         assert_string_equal(d->name, kind == DEVICE_CPU ? "cpu" : "ref");
-        assert_ptr_equal(d->ops, kind == DEVICE_CPU ? cpu_table(TRINE_F32, TRINE_F32) : &ops_ref);
+        assert_ptr_equal(d->ops,
+                         kind == DEVICE_CPU ? cpu_table(d->level, TRINE_F32, TRINE_F32) : &ops_ref);
         /* The table is an array of pointers: only optional operators may be missing. */
         void *entries[sizeof(ops) / sizeof(void *)];
         const size_t optional = offsetof(ops, linear_residual) / sizeof(void *);
@@ -53,15 +55,16 @@ static void types_are_kept_or_refused(void **state) {
     assert_null(d);
 }
 
-/* The instruction set is a separate argument, so that this can be tested on any processor. */
+/* The level is an argument, so that this can be tested on any processor. */
 static void a_processor_without_bf16_names_ref(void **state) {
     (void)state;
-    REFUSED(cpu_check_type(TRINE_BF16, false), TRINE_EUNSUPPORTED, "--device ref");
-    OK(cpu_check_type(TRINE_BF16, true));
-    OK(cpu_check_type(TRINE_F16, false));
-    OK(cpu_check_type(TRINE_F32, false));
+    REFUSED(cpu_check_type(TRINE_BF16, TRINE_CPU_V4), TRINE_EUNSUPPORTED,
+            "computes at v4; use --device ref");
+    OK(cpu_check_type(TRINE_BF16, TRINE_CPU_V4_BF16));
+    OK(cpu_check_type(TRINE_F16, TRINE_CPU_V2));
+    OK(cpu_check_type(TRINE_F32, TRINE_CPU_V2));
     device *d;
-    if (cpu_has_bf16())
+    if (cpu_has_bf16(levels_highest()))
         OK(open_types(&d, DEVICE_CPU, TRINE_BF16, TRINE_F32));
     else
         REFUSED(open_types(&d, DEVICE_CPU, TRINE_BF16, TRINE_F32), TRINE_EUNSUPPORTED,
@@ -70,7 +73,7 @@ static void a_processor_without_bf16_names_ref(void **state) {
     /* A plan for another machine can be computed here. */
     const device_config config = {.kind = DEVICE_CPU, .threads = 1, .compute = TRINE_BF16};
     OK(device_open_sizes(&d, &config));
-    assert_ptr_equal(d->ops, cpu_table(TRINE_BF16, TRINE_F32));
+    assert_ptr_equal(d->ops, cpu_table(d->level, TRINE_BF16, TRINE_F32));
     device_close_sizes(&d);
 }
 

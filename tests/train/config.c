@@ -183,6 +183,7 @@ FAULT(other_grads, c->precision.bf16 = true; c->precision.grads = TRINE_F16)
 FAULT(grads_of_fp32, c->precision.grads = TRINE_BF16)
 FAULT(wide_grads, c->precision.grads = TRINE_F64)
 FAULT(tf32_of_bf16, c->precision.bf16 = c->parallel.tf32 = true; c->parallel.device = "cuda")
+FAULT(level_of_gpus, c->parallel.cpu_level = TRINE_CPU_V3; c->parallel.device = "cuda")
 FAULT(threads_of_gpus, c->parallel.exact_threads = true; c->parallel.device = "cuda")
 FAULT(lanes_alone, c->parallel.exact_dp = 4)
 FAULT(parts_alone, c->parallel.exact_tp = 2)
@@ -305,6 +306,7 @@ static const fault faults[] = {
     {grads_of_fp32, "--grad-dtype bf16: must be fp32 or the compute type (fp32)"},
     {wide_grads, "--grad-dtype 1: must be fp32, bf16 or fp16"},
     {tf32_of_bf16, "--tf32 and --bf16 are mutually exclusive"},
+    {level_of_gpus, "--cpu-level requires --device cpu or ref"},
     {threads_of_gpus, "--exact-threads requires --device cpu or ref"},
     {lanes_alone, "--exact-dp 4 requires --exact"},
     {parts_alone, "--exact-tp 2 requires --exact"},

@@ -296,6 +296,7 @@ static const row_case cases[] = {
     {"loss-chunk", "--loss-chunk 4", "--loss-chunk 8", ""},
     {"device", "--device cpu", "--device ref", ""},
     {"exact-threads", "", "--exact-threads", "--device ref"},
+    {"cpu-level", "", "--cpu-level v2", "--device ref"},
     {"exact", "", "--exact", ""},
     {"exact-dp", "--exact-dp 2", "--exact-dp 4", "--exact --global-batch-size 4"},
     {"exact-tp", "--exact-tp 1", "--exact-tp 2", "--exact"},

@@ -2,6 +2,7 @@
 /* examples/train_gpt.c on a file system with one slow call: the last three arguments are
  * `--slow FUNCTION SECONDS`, and the first such call (fsync, renameat2 or rename, pread of a checkpoint)
  * of the first rank to make one is delayed. Run by slow_disk.t. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ int fsync(int fd) {
 
 int rename(const char *from, const char *to) {
     slow_at("rename");
-    return (int)syscall(SYS_rename, from, to);
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
 ssize_t pread(int fd, void *to, size_t bytes, off_t at) {

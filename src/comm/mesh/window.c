@@ -9,13 +9,17 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PAGE  ((size_t)4096)
 #define MIB   (1024.0 * 1024.0)
 #define PLACE "/dev/shm"
 /* Bytes of pages that are allocated at a time. */
 #define POPULATE_STEP ((size_t)256 << 10)
 /* If the system does not report it. */
 #define DEFAULT_CACHE ((size_t)32 << 20)
+
+/* The system's: 4096 bytes, or 65536 on many Arm systems. */
+static size_t page_bytes(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 /* ---- The node -------------------------------------------------------------------------------- */
 
@@ -124,13 +128,14 @@ static trine_status populate(const shm_node *n, const shm_window *w) {
 }
 
 static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
+    const size_t page = page_bytes();
     MPI_Info info;
     void *base = NULL;
     TRY_MPI(MPI_Info_create(&info));
     /* Every rank's part starts on its own page. */
     TRY_MPI(MPI_Info_set(info, "alloc_shared_noncontig", "true"));
     watch_enter("MPI_Win_allocate_shared");
-    int code = MPI_Win_allocate_shared((MPI_Aint)(bytes + PAGE), 1, info, n->comm, &base, &w->win);
+    int code = MPI_Win_allocate_shared((MPI_Aint)(bytes + page), 1, info, n->comm, &base, &w->win);
     watch_leave();
     MPI_Info_free(&info);
     TRY_MPI(code);
@@ -142,7 +147,7 @@ static trine_status open_window(shm_node *n, shm_window *w, size_t bytes) {
         int unit = 0;
         TRY_MPI(MPI_Win_shared_query(w->win, r, &size, &unit, &base));
         /* Page boundaries are the same in every process, so all round alike. */
-        w->base[r] = (char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
+        w->base[r] = (char *)(((uintptr_t)base + page - 1) / page * page);
     }
     w->own = w->base[n->rank];
     /* All stores and loads are direct; MPI only has to know that they happen. */
@@ -166,19 +171,20 @@ static trine_status prepare_window(shm_node *n, size_t bytes, shm_window **windo
 }
 
 size_t shm_window_bytes(size_t bytes) {
-    return (bytes + PAGE - 1) / PAGE * PAGE;
+    const size_t page = page_bytes();
+    return (bytes + page - 1) / page * page;
 }
 
 /* Every rank's part starts on its own page. */
 size_t comm_window_bytes(size_t bytes) {
-    return shm_window_bytes(bytes ? bytes : 1) + PAGE;
+    return shm_window_bytes(bytes ? bytes : 1) + page_bytes();
 }
 
 trine_status shm_window_create(shm_node *node, trine_world *world, size_t bytes,
                                shm_window **window) {
     *window = NULL;
     bytes = shm_window_bytes(bytes ? bytes : 1);
-    trine_status status = node ? prepare_window(node, bytes + PAGE, window) : TRINE_OK;
+    trine_status status = node ? prepare_window(node, bytes + page_bytes(), window) : TRINE_OK;
     status = trine_world_agree(world, status);
     if (status != TRINE_OK) {
         if (*window) free((*window)->base), **window = (shm_window){0};

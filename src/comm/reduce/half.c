@@ -1,9 +1,8 @@
 /* 16-bit numbers in rank order: combined in fp32, in registers, and rounded after the last addend.
  * A partial sum that several nodes make is passed on in fp32, so that it is rounded only once,
  * too. */
-#include "comm/reduce/rank_order.h"
 #include "base/half_line.h"
-#include "base/status.h"
+#include "comm/reduce/reduce_kernels.h"
 
 #include <string.h>
 
@@ -84,23 +83,18 @@ static void combine(uint16_t *out, const rank_order_terms *t, size_t begin, size
 }
 
 /* A tile of elements is kept apart until it is complete: one of the addends may be a dst. */
-void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
-                        trine_dtype type, trine_reduction op) {
+void reduce_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
+                    trine_dtype type, trine_reduction op) {
     uint16_t out[TILE];
     for (size_t at = 0; at < count; at += TILE) {
         size_t n = count - at < TILE ? count - at : TILE;
         combine(out, terms, at, at + n, type, op);
         for (int c = 0; c < to->copies; c++)
-            rank_order_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);
+            reduce_store(to, (uint16_t *)to->dsts[c] + at, out, n * sizeof *out);
     }
     if (to->streamed) stream_fence();
 }
 
-bool rank_order_widens(trine_dtype type, trine_reduction op) {
-    return op != TRINE_MAX && (type == TRINE_BF16 || type == TRINE_F16);
-}
-
-void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type) {
-    ASSERT(rank_order_widens(type, TRINE_SUM));
+void reduce_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type) {
     (type == TRINE_BF16 ? partial_bf16 : partial_f16)(dst, terms, count);
 }

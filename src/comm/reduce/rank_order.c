@@ -1,4 +1,4 @@
-/* Reductions in a fixed order: the additions, and the exchange of the addends.
+/* Reductions in a fixed order: which kernels add, and the exchange of the addends.
  *
  * reduce-scatter: each rank receives all ranks' addends for its own part, a chunk at a time.
  * all-reduce: small ones send all addends to all ranks in one exchange; large ones are a
@@ -6,9 +6,11 @@
  * Reduction Operations", 2004, with direct exchanges instead of halving). reduce: the root
  * receives. */
 #include "comm/reduce/rank_order.h"
+#include "base/levels.h"
 #include "base/status.h"
 #include "comm/group/group.h"
 #include "comm/group/world.h"
+#include "comm/reduce/reduce_kernels.h"
 
 #include <string.h>
 
@@ -20,83 +22,39 @@
  * chunk is added while it lies in the second-level cache. */
 #define SCRATCH_BYTES (1024 * 1024)
 #define CHUNK_BYTES   (64 * 1024)
-/* Elements summed before they are stored: fits in the first-level cache. */
-#define TILE 1024
-/* Elements of a cache line. */
-#define LANES(type) (64 / sizeof(type))
-
 /* ---- Additions ------------------------------------------------------------------------------- */
 
-/* The sum of a cache line's elements stays in a register while all addends are read, side by side:
- * the hardware prefetches every addend, and the caches see one pass over each. A tile of elements
- * is kept apart until it is complete: one of the addends may be a dst. */
-#define DEFINE_REDUCE(name, type, combine)                                                         \
-    static void name(const rank_order_target *to, const void *const *addends, int ranks,           \
-                     size_t count) {                                                               \
-        for (size_t at = 0; at < count; at += TILE) {                                              \
-            size_t n = count - at < TILE ? count - at : TILE, i = 0;                               \
-            type acc[TILE];                                                                        \
-            for (; i + LANES(type) <= n; i += LANES(type)) {                                       \
-                type sum[LANES(type)], x[LANES(type)];                                             \
-                memcpy(sum, (const type *)addends[0] + at + i, sizeof sum);                        \
-                for (int r = 1; r < ranks; r++) {                                                  \
-                    memcpy(x, (const type *)addends[r] + at + i, sizeof x);                        \
-                    for (size_t k = 0; k < LANES(type); k++) sum[k] = combine(sum[k], x[k]);       \
-                }                                                                                  \
-                memcpy(acc + i, sum, sizeof sum);                                                  \
-            }                                                                                      \
-            for (; i < n; i++) {                                                                   \
-                acc[i] = ((const type *)addends[0])[at + i];                                       \
-                for (int r = 1; r < ranks; r++)                                                    \
-                    acc[i] = combine(acc[i], ((const type *)addends[r])[at + i]);                  \
-            }                                                                                      \
-            for (int c = 0; c < to->copies; c++)                                                   \
-                rank_order_store(to, (type *)to->dsts[c] + at, acc, n * sizeof(type));             \
-        }                                                                                          \
-        if (to->streamed) stream_fence();                                                          \
-    }
+#define ROW(name, level) extern const reduce_kernels reduce_kernels_##name;
+LEVEL_LIST(ROW)
+#undef ROW
 
-#define LARGER(a, b) ((b) > (a) ? (b) : (a))
+/* Of the highest level that this processor has, whatever the level of the job: no bit depends on it. */
+static const reduce_kernels *kernels;
 
-DEFINE_REDUCE(sum_f32, float, ORDERED_ADD)
-DEFINE_REDUCE(sum_f64, double, ORDERED_ADD)
-/* Unsigned, so that an overflow wraps instead of being undefined. */
-DEFINE_REDUCE(sum_i32, uint32_t, ORDERED_ADD)
-DEFINE_REDUCE(sum_i64, uint64_t, ORDERED_ADD)
-DEFINE_REDUCE(max_f32, float, ORDERED_LARGER_OR_NAN)
-DEFINE_REDUCE(max_f64, double, ORDERED_LARGER_OR_NAN)
-DEFINE_REDUCE(max_i32, int32_t, LARGER)
-DEFINE_REDUCE(max_i64, int64_t, LARGER)
+__attribute__((constructor)) static void choose(void) {
+#define ROW(name, level) &reduce_kernels_##name,
+    static const reduce_kernels *const all[] = {LEVEL_LIST(ROW)};
+#undef ROW
+    kernels = all[levels_row(levels_highest())];
+}
+
+bool rank_order_widens(trine_dtype type, trine_reduction op) {
+    return op != TRINE_MAX && (type == TRINE_BF16 || type == TRINE_F16);
+}
+
+void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count, trine_dtype type) {
+    ASSERT(rank_order_widens(type, TRINE_SUM));
+    kernels->partial(dst, terms, count, type);
+}
+
+void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
+                        trine_dtype type, trine_reduction op) {
+    kernels->half_to(to, terms, count, type, op);
+}
 
 void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
                            size_t count, trine_dtype type, trine_reduction op) {
-    bool sum = op != TRINE_MAX;
-    if (op == TRINE_SUM_TREE && ranks > RANK_ORDER_TREE) {
-        rank_order_tree_to(to, addends, ranks, count, type);
-        return;
-    }
-    switch (type) {
-    case TRINE_F32: (sum ? sum_f32 : max_f32)(to, addends, ranks, count); return;
-    case TRINE_F64: (sum ? sum_f64 : max_f64)(to, addends, ranks, count); return;
-    case TRINE_I32:
-        if (sum)
-            sum_i32(to, addends, ranks, count);
-        else
-            max_i32(to, addends, ranks, count);
-        return;
-    case TRINE_I64:
-        if (sum)
-            sum_i64(to, addends, ranks, count);
-        else
-            max_i64(to, addends, ranks, count);
-        return;
-    case TRINE_BF16:
-    case TRINE_F16:
-        rank_order_half_to(to, &(rank_order_terms){NULL, addends, ranks}, count, type, op);
-        return;
-    case TRINE_U8: break;
-    }
-    ASSERT(type != TRINE_U8); /* refused by calls.c */
+    kernels->combine_to(to, addends, ranks, count, type, op);
 }
 
 void rank_order_combine(void *dst, const void *const *addends, int ranks, size_t count,

@@ -12,7 +12,7 @@
 #include "comm/api/comm.h"
 #include "comm/reduce/stream.h"
 
-/* ---- Additions (rank_order.c, tree.c, half.c) ------------------------------------------------ */
+/* ---- Additions (reduce_kernels.h) ------------------------------------------------------------ */
 
 /* dst (count) = the sum or maximum of the addends (`ranks` pointers to count elements), in order, or in the tree of
  * TRINE_SUM_TREE; dst may be one of them. */
@@ -26,12 +26,6 @@ typedef struct {
 } rank_order_target;
 void rank_order_combine_to(const rank_order_target *to, const void *const *addends, int ranks,
                            size_t count, trine_dtype type, trine_reduction op);
-
-/* Up to this many addends are added in the same order by the tree. */
-#define RANK_ORDER_TREE 3
-/* The tree's sum of any number of addends. */
-void rank_order_tree_to(const rank_order_target *to, const void *const *addends, int ranks, size_t count,
-                        trine_dtype type);
 
 /* The input of a reduction: the partial result of earlier ranks (count floats; NULL: none), then this rank's
  * addends. `before` is used only if rank_order_widens. */
@@ -48,18 +42,6 @@ void rank_order_partial(float *dst, const rank_order_terms *terms, size_t count,
 /* The complete sum, or a maximum, rounded. */
 void rank_order_half_to(const rank_order_target *to, const rank_order_terms *terms, size_t count,
                         trine_dtype type, trine_reduction op);
-
-#define ORDERED_ADD(a, b) ((a) + (b))
-/* A NaN on either side wins: it must not be lost. */
-#define ORDERED_LARGER_OR_NAN(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-
-static inline void rank_order_store(const rank_order_target *to, void *dst, const void *src,
-                                    size_t bytes) {
-    if (to->streamed)
-        stream_copy(dst, src, bytes);
-    else
-        memcpy(dst, src, bytes);
-}
 
 /* ---- Slices ---------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  * it is complete. 16-bit numbers are added in fp32 and rounded at the root. */
 #include "base/half_line.h"
 #include "base/status.h"
-#include "comm/reduce/rank_order.h"
+#include "comm/reduce/reduce_kernels.h"
 
 #include <string.h>
 
@@ -94,7 +94,7 @@ DEFINE_TREE(f16_one, float, uint16_t, LOAD_F16)
                 store(acc + i, &sum);                                                              \
             }                                                                                      \
             for (int c = 0; c < to->copies; c++)                                                   \
-                rank_order_store(to, (element *)to->dsts[c] + at, acc, n * sizeof(element));       \
+                reduce_store(to, (element *)to->dsts[c] + at, acc, n * sizeof(element));           \
         }                                                                                          \
         if (to->streamed) stream_fence();                                                          \
     }
@@ -106,8 +106,8 @@ DEFINE_SUM(i64, uint64_t, i64_line, STORE, uint64_t, STORE)
 DEFINE_SUM(bf16, uint16_t, half_line, bf16_store_line, float, STORE_BF16)
 DEFINE_SUM(f16, uint16_t, half_line, f16_store_line, float, STORE_F16)
 
-void rank_order_tree_to(const rank_order_target *to, const void *const *addends, int ranks,
-                        size_t count, trine_dtype type) {
+void reduce_tree_to(const rank_order_target *to, const void *const *addends, int ranks,
+                    size_t count, trine_dtype type) {
     switch (type) {
     case TRINE_F32: sum_f32(to, addends, ranks, count); return;
     case TRINE_F64: sum_f64(to, addends, ranks, count); return;

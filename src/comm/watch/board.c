@@ -21,7 +21,6 @@
 
 #define FOLDER "/dev/shm"
 #define NAME   "trine-places-"
-#define PAGE   4096
 /* More ranks than any job has; larger numbers from a launcher are ignored. */
 #define MOST_RANKS (1 << 20)
 /* Seconds between two signs of life of a rank that observes others. */
@@ -38,15 +37,25 @@ typedef struct {
 } board_header;
 
 typedef struct {
-    _Atomic uint32_t version; /* odd while the place is being written */
+    _Atomic uint32_t version; /* odd while the place is being written; read alone, so it is first */
     _Atomic uint32_t beats, looks;
     rank_place at;
 } slot;
 
-/* A slot lies within one page, which its owner allocates before anybody touches it. */
-#define SLOT 1024
-_Static_assert(sizeof(slot) <= SLOT && PAGE % SLOT == 0, "a slot must lie in a page");
-_Static_assert(sizeof(board_header) <= PAGE, "the header must lie in a page");
+/* A slot lies within one page, which its owner allocates before anybody touches it. The header has a page, too. Pages
+ * are the system's: 4096 bytes, or 65536 on many Arm systems. */
+#define SLOT       1024
+#define LEAST_PAGE 4096
+_Static_assert(sizeof(slot) <= SLOT && LEAST_PAGE % SLOT == 0, "a slot must lie in a page");
+_Static_assert(sizeof(board_header) <= LEAST_PAGE, "the header must lie in a page");
+
+static off_t page_bytes(void) {
+    return (off_t)sysconf(_SC_PAGESIZE);
+}
+
+static off_t slot_at(int index) {
+    return page_bytes() + (off_t)index * SLOT;
+}
 
 /* What the launcher's environment says. */
 typedef struct {
@@ -80,10 +89,11 @@ typedef struct {
     uint64_t start; /* in clock ticks since the node's boot */
 } process;
 
-/* False if there is no such process. */
+/* False if there is no such process. Asks about its first thread: an emulator makes up what a program reads of itself in
+ * /proc/PID/stat. */
 static bool process_of(int pid, process *p) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    char path[48], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     ssize_t n = read(fd, text, sizeof text - 1);
@@ -183,21 +193,27 @@ static launch ask_launcher(void) {
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* Reads the file instead of a mapping: a page that nobody has written then costs no memory. */
-static bool read_slot(int index, slot *s) {
+/* The first bytes of a slot. Reads the file instead of a mapping: a page that nobody has written then costs no
+ * memory. */
+static bool read_slot(int index, void *to, size_t bytes) {
     if (!board.path[0]) {
-        memcpy(s, &own_slot, sizeof *s);
+        memcpy(to, &own_slot, bytes);
         return index == 0;
     }
-    return pread(board.fd, s, sizeof *s, PAGE + (off_t)index * SLOT) == (ssize_t)sizeof *s;
+    return pread(board.fd, to, bytes, slot_at(index)) == (ssize_t)bytes;
 }
 
-/* If the slot is being written, returns its current contents. */
+/* If the slot is being written, returns its current contents. The version before the contents and the version after
+ * them are reads of their own, which the fences keep in order: a processor may otherwise load the contents first. */
 static bool read_place(int index, slot *s) {
     for (int i = 0; i < TRIES; i++) {
-        slot again;
-        if (!read_slot(index, s) || !read_slot(index, &again)) return false;
-        if (!(s->version & 1) && s->version == again.version) break;
+        uint32_t before, after;
+        if (!read_slot(index, &before, sizeof before)) return false;
+        atomic_thread_fence(memory_order_acquire);
+        if (!read_slot(index, s, sizeof *s)) return false;
+        atomic_thread_fence(memory_order_acquire);
+        if (!read_slot(index, &after, sizeof after)) return false;
+        if (!(before & 1) && before == after) break;
     }
     rank_place *p = &s->at;
     p->host[sizeof p->host - 1] = p->call[sizeof p->call - 1] = '\0';
@@ -240,7 +256,8 @@ static void remove_if_dead(const char *path) {
     int fd;
     slot s;
     if (input_find(&fd, path) != TRINE_OK) status_clear();
-    for (off_t at = PAGE; fd >= 0 && pread(fd, &s, sizeof s, at) == (ssize_t)sizeof s; at += SLOT) {
+    for (off_t at = slot_at(0); fd >= 0 && pread(fd, &s, sizeof s, at) == (ssize_t)sizeof s;
+         at += SLOT) {
         char state;
         if (s.version == 0) continue;
         dead = !(s.version & 1) && look_up(&s.at, &state) && state == 'X';
@@ -268,11 +285,12 @@ static void sweep(void) {
 /* Allocates memory for the header and for this rank's slot now, instead of when they are
  * touched. */
 static bool take_pages(int fd, off_t own) {
-    return fallocate(fd, 0, 0, PAGE) == 0 && fallocate(fd, 0, own / PAGE * PAGE, PAGE) == 0;
+    off_t page = page_bytes();
+    return fallocate(fd, 0, 0, page) == 0 && fallocate(fd, 0, own / page * page, page) == 0;
 }
 
 static void *map_page(int fd, off_t at) {
-    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+    void *page = mmap(NULL, (size_t)page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
     return page == MAP_FAILED ? NULL : page;
 }
 
@@ -283,20 +301,20 @@ static bool is_taken(const slot *s) {
 }
 
 static bool attach(int fd, int rank) {
-    off_t own = PAGE + (off_t)rank * SLOT;
+    off_t own = slot_at(rank), page = page_bytes();
     if (!take_pages(fd, own)) return false;
     board.map = map_page(fd, 0);
-    board.page = map_page(fd, own / PAGE * PAGE);
+    board.page = map_page(fd, own / page * page);
     if (!board.map || !board.page) return false;
     board.header = (board_header *)(void *)board.map;
-    board.own = (slot *)(void *)(board.page + own % PAGE);
+    board.own = (slot *)(void *)(board.page + own % page);
     return !is_taken(board.own);
 }
 
 static void detach(void) {
     if (board.kept) board_keep_free(board.kept);
-    if (board.map) munmap(board.map, PAGE);
-    if (board.page) munmap(board.page, PAGE);
+    if (board.map) munmap(board.map, (size_t)page_bytes());
+    if (board.page) munmap(board.page, (size_t)page_bytes());
     if (board.fd >= 0) close(board.fd);
     board.map = board.page = NULL;
     board.fd = -1;

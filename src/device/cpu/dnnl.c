@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/kernels.h"
 
 #define TRY_DNNL(call)                                                                             \
     do {                                                                                           \
@@ -120,7 +120,8 @@ typedef struct {
     dnnl_data_type_t compute, grads;
     int threads;
     bool exact_threads;
-    float *f16_scratch; /* NULL unless the device computes in fp16 */
+    const cpu_kernels *kernels;
+    float *f16_scratch; /* NULL unless cpu_widens(the device's type) */
     size_t count;
     matmul *buckets[BUCKETS];
 } cache;
@@ -384,8 +385,8 @@ trine_status cpu_matmul(device *d, matmul_kind kind, void *out, const void *left
     const key k = {dw ? MATMUL_DW : kind, bias != NULL, kind == MATMUL_DW_ADD, T, N, K, dw ? N : 0};
     /* A primitive is created for a number of threads; another open device may have changed it. */
     if (omp_get_max_threads() != d->threads) omp_set_num_threads(d->threads);
-    if (d->compute == TRINE_F16)
-        return cpu_matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
+    if (cpu_widens(d->compute))
+        return c->kernels->matmul_f16(d, c->f16_scratch, kind, out, left, right, bias, T, N, K);
     size_t rows = kind == MATMUL_DX ? T : N, band = band_rows(c, &k);
     if (band < rows) return run_bands(c, &k, out, left, right, band);
     return run(c, &k, out, left, right, bias);
@@ -411,15 +412,16 @@ size_t cpu_matmul_count(const device *d) {
 }
 
 static dnnl_data_type_t type_of(trine_dtype type) {
-    return type == TRINE_BF16 ? dnnl_bf16 : dnnl_f32;
+    return type == TRINE_BF16 && !cpu_widens(type) ? dnnl_bf16 : dnnl_f32;
 }
 
 static trine_status cache_fill(cache *c, const device *d) {
     c->compute = type_of(d->compute);
     c->grads = type_of(d->grads);
+    c->kernels = cpu_kernels_of(d->level);
     c->threads = d->threads;
     c->exact_threads = d->exact_threads;
-    if (d->compute == TRINE_F16) {
+    if (cpu_widens(d->compute)) {
         c->f16_scratch = aligned_alloc(4096, CPU_F16_SCRATCH);
         CHECK(c->f16_scratch, TRINE_ENOMEM, "no memory for fp16 matmuls");
     }
@@ -429,7 +431,8 @@ static trine_status cache_fill(cache *c, const device *d) {
 }
 
 trine_status cpu_open(device *d) {
-    TRY(cpu_check_type(d->compute, cpu_has_bf16()));
+    TRY(cpu_check_type(d->compute, d->level));
+    TRY(cpu_hold(d->level));
     cache *c = calloc(1, sizeof *c);
     CHECK(c, TRINE_ENOMEM, "no memory for the cpu device");
     d->state = c;

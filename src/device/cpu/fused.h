@@ -11,6 +11,8 @@
 
 #if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* At most the width of the processor's registers, because functions return vectors. */
@@ -49,13 +51,17 @@ static inline vec fused_vec(vec a, vec b, vec c) {
 static inline vec fused_vec(vec a, vec b, vec c) {
     return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
+#elif defined(__aarch64__)
+static inline vec fused_vec(vec a, vec b, vec c) {
+    return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
 #else
 static inline vec fused_vec(vec a, vec b, vec c) {
     return a * b + c;
 }
 #endif
 
-#if defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__))
+#if defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__)) || defined(__aarch64__)
 static inline float fused(float a, float b, float c) {
     return __builtin_fmaf(a, b, c);
 }

@@ -1,5 +1,5 @@
-/* fp16 matmuls without fp16 arithmetic in the processor or the library: tiles of both factors are
- * converted to fp32 and multiplied by the library's fp32 GEMM, or with exact_threads by its brgemm; the
+/* fp16 matmuls without fp16 arithmetic in the processor or the library, and bf16 matmuls where the library has
+ * none (cpu_widens): tiles of both factors are converted to fp32 and multiplied by the library's fp32 GEMM, or with exact_threads by its brgemm; the
  * sums stay in fp32 and are rounded once, when they are stored. Memory: three tiles of BLOCK x BLOCK
  * floats. Cost: the fp32 matmul and about a third more, for loading each factor once for each tile of
  * the other. */
@@ -14,11 +14,12 @@
 
 _Static_assert(3 * BLOCK * BLOCK * sizeof(float) == CPU_F16_SCRATCH, "left, right and out");
 
-/* An fp16 factor, with rows `step` elements apart in memory; `transposed`: the transpose is the factor. */
+/* A 16-bit factor, with rows `step` elements apart in memory; `transposed`: the transpose is the factor. */
 typedef struct {
     const uint16_t *at;
     size_t step;
     bool transposed;
+    bool bf16; /* or fp16 */
 } factor;
 
 /* out (rows, columns) = left (rows, terms) right (terms, columns) */
@@ -28,15 +29,20 @@ typedef struct {
     size_t rows, columns, terms;
 } product;
 
-static product product_of(matmul_kind kind, const uint16_t *left, const uint16_t *right, size_t T,
-                          size_t N, size_t K) {
+static product product_of(matmul_kind kind, bool bf16, const uint16_t *left, const uint16_t *right,
+                          size_t T, size_t N, size_t K) {
     switch (kind) {
-    case MATMUL_Y: return (product){kind, {left, K, false}, {right, K, true}, T, N, K};
-    case MATMUL_DX: return (product){kind, {left, N, false}, {right, K, false}, T, K, N};
+    case MATMUL_Y: return (product){kind, {left, K, false, bf16}, {right, K, true, bf16}, T, N, K};
+    case MATMUL_DX:
+        return (product){kind, {left, N, false, bf16}, {right, K, false, bf16}, T, K, N};
     case MATMUL_DW:
     case MATMUL_DW_ADD: break;
     }
-    return (product){MATMUL_DW, {left, N, true}, {right, K, false}, N, K, T};
+    return (product){MATMUL_DW, {left, N, true, bf16}, {right, K, false, bf16}, N, K, T};
+}
+
+static float widen_one(uint16_t x, bool bf16) {
+    return bf16 ? bf16_load(x) : f16_load(x);
 }
 
 /* to (rows, columns) = the matrix in memory from (row, column) on. */
@@ -45,7 +51,8 @@ static void load(float *to, const factor *f, size_t row, size_t column, size_t r
     const uint16_t *from = f->at + row * f->step + column;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < columns; i++) to[r * columns + i] = f16_load(from[r * f->step + i]);
+        for (size_t i = 0; i < columns; i++)
+            to[r * columns + i] = widen_one(from[r * f->step + i], f->bf16);
 }
 
 /* The same for the factor, transposed or not. */
@@ -62,19 +69,19 @@ typedef struct {
     float *sums;
     size_t at, step, rows, columns;
     const uint16_t *bias; /* the block's columns of it, or NULL */
-    bool add;
+    bool add, bf16;
     int threads;
 } result;
 
-static void store_f16(uint16_t *out, const result *o) {
+static void store_half(uint16_t *out, const result *o) {
 #pragma omp parallel for num_threads(o->threads) schedule(static)
     for (size_t r = 0; r < o->rows; r++)
         for (size_t i = 0; i < o->columns; i++) {
             uint16_t *to = out + o->at + r * o->step + i;
             float sum = o->sums[r * o->columns + i];
-            if (o->bias) sum += f16_load(o->bias[i]);
-            if (o->add) sum += f16_load(*to);
-            *to = f16_store(sum);
+            if (o->bias) sum += widen_one(o->bias[i], o->bf16);
+            if (o->add) sum += widen_one(*to, o->bf16);
+            *to = o->bf16 ? bf16_store(sum) : f16_store(sum);
         }
 }
 
@@ -143,7 +150,8 @@ static trine_status prepare(device *d, const product *p) {
 trine_status cpu_matmul_f16(device *d, float *scratch, matmul_kind kind, void *out,
                             const void *left, const void *right, const void *bias, size_t T,
                             size_t N, size_t K) {
-    const product p = product_of(kind, left, right, T, N, K);
+    const bool bf16 = d->compute == TRINE_BF16;
+    const product p = product_of(kind, bf16, left, right, T, N, K);
     bool dw = p.kind == MATMUL_DW;
     if (!out) return prepare(d, &p);
     for (size_t r = 0; r < p.rows; r += BLOCK)
@@ -155,12 +163,13 @@ trine_status cpu_matmul_f16(device *d, float *scratch, matmul_kind kind, void *o
                               at_most(p.columns - c),
                               bias ? (const uint16_t *)bias + c : NULL,
                               kind == MATMUL_DW_ADD,
+                              bf16,
                               d->threads};
             TRY(multiply(d, &p, &o, r, c));
             if (dw && d->grads == TRINE_F32)
                 store_f32(out, &o);
             else
-                store_f16(out, &o);
+                store_half(out, &o);
         }
     return TRINE_OK;
 }

@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* At most the width of the processor's registers (fused.h). */
@@ -30,6 +32,10 @@ static inline philox_wide philox_product(philox_wide a, philox_wide b) {
 #elif defined(__AVX2__)
 static inline philox_wide philox_product(philox_wide a, philox_wide b) {
     return (philox_wide)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+}
+#elif defined(__aarch64__)
+static inline philox_wide philox_product(philox_wide a, philox_wide b) {
+    return (philox_wide)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
 }
 #else
 static inline philox_wide philox_product(philox_wide a, philox_wide b) {

@@ -23,9 +23,10 @@ uint64_t shm_all_passed(const shm_state *s, uint64_t phase) {
     return (uint64_t)s->comm->size * (phase / SHM_PHASES + 1);
 }
 
-/* Counts this rank; the last one wakes the ranks that wait. `one`: 1 in the low half. */
+/* Counts this rank; the last one wakes the ranks that wait. `one`: 1 in the low half. Nothing of the others is read
+ * before a load that acquires: their additions are one release sequence. */
 static void tick(const shm_state *s, shm_counter *counter, uint64_t one, uint64_t all) {
-    uint64_t value = atomic_fetch_add_explicit(counter, one, memory_order_acq_rel) + one;
+    uint64_t value = atomic_fetch_add_explicit(counter, one, memory_order_release) + one;
     if ((uint32_t)value == (uint32_t)all) shm_wake_all(s);
 }
 

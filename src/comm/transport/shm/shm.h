@@ -30,7 +30,11 @@
 #define SHM_MESSAGES 4 /* messages from one rank to another in progress before a send is queued */
 #define SHM_EAGER    4096
 #define SHM_STAGE    ((size_t)128 * 1024) /* half of a rank's staging memory */
-#define SHM_LINE     64
+#if defined(__x86_64__)
+#define SHM_LINE 64 /* bytes that two ranks must not share if both write */
+#else
+#define SHM_LINE 256 /* the most that an Arm processor has (A64FX); Neoverse has 64 */
+#endif
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters in shared memory need lock-free atomics");
 

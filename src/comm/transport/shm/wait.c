@@ -27,6 +27,10 @@
 static void relax(void) {
     __builtin_ia32_pause();
 }
+#elif defined(__aarch64__)
+static void relax(void) {
+    __asm__ volatile("yield");
+}
 #else
 static void relax(void) {
 }
