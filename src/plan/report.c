@@ -237,7 +237,8 @@ void report_batch(const report *r, FILE *out) {
               s->micros == 1 ? "" : "es", c->model.seq_length,
               (long long)c->global_batch_size * c->model.seq_length, 100 * bubble(r));
     fprintf(out, "device   %s", c->parallel.device);
-    if (c->parallel.cpu_level) fprintf(out, ", level %s", levels_name(c->parallel.cpu_level));
+    if (c->parallel.cpu_level && r->dev->kind == DEVICE_CPU)
+        fprintf(out, ", level %s", levels_name(c->parallel.cpu_level));
     if (r->level_why) fprintf(out, " (%s)", r->level_why);
     if (r->threads && r->dev->memory->host)
         fprintf(out, ", %d thread%s per rank", r->threads, r->threads == 1 ? "" : "s");

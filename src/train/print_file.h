@@ -2,7 +2,7 @@
  * and so that other trainers can write them (docs/verifying.md). The first line says what ran; each other line is an
  * item of a step (train/fingerprint.h):
  *
- *     {"format":"trine-fingerprint 1","steps":3,"options":"num-layers 2, ...","machine":"cpu, oneDNN 2.6.3, ..."}
+ *     {"format":"trine-fingerprint 1","steps":3,"options":"num-layers 2, ...","machine":"cpu at level v3, ..."}
  *     {"step":1,"item":"the gradient of wte.weight","count":8192,"hash":"92f1...","norm":0.25,"samples":[...]}
  *
  * A file may have some of the items only, no hash, and several lines of an item, which are copies: they must have the

@@ -73,6 +73,16 @@ for level in v2 v3 v4 v4-bf16; do
     done
     rm -rf "$dir"/*/step-4
 done
+# The highest without a word, on both sides.
+if [ "$highest" = v4-amx ]; then
+    train any-amx "$(program any)" --bf16
+    train own-amx "$(program v4-bf16)" --bf16
+    grep -q "^device   cpu, level v4-amx, " "$dir/out"
+    result $? "a build for v4-bf16 computes at v4-amx"
+    check "v4-amx, bf16: the bits of a build for v4-bf16" equal any-amx own-amx
+else
+    skip "v4-amx" "this processor has $highest"
+fi
 differ() {
     ! cmp -s "$dir/any-fp32-v2.log" "$dir/any-fp32-v3.log"
 }

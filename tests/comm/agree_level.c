@@ -9,7 +9,7 @@
 /* A rank with the levels from `low` to `high`. */
 static trine_status agree(trine_cpu_level low, trine_cpu_level high, comm_level *out) {
     bool has[TRINE_CPU_LEVELS] = {false};
-    for (int level = low; level <= (int)high; level++) has[level] = true;
+    for (trine_cpu_level level = low; level <= high; level++) has[level] = true;
     return comm_common_level(harness_world, TRINE_CPU_AUTO, has, out);
 }
 

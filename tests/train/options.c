@@ -87,7 +87,7 @@ static const row rows[] = {
     {"hardware", "h100", JOB, "--plan auto --hardware a100-selene --global-batch-size 2", NULL},
     {"threads", "2", JOB, NULL, NULL},
     {"exact-threads", "", SEEN, NULL, "--device ref"}, /* not every processor has it */
-    {"cpu-level", "v4", SEEN, NULL, NULL},
+    {"cpu-level", "v4", JOB, NULL, NULL},              /* tests/train/cpu_level.t */
     {"timeout", "50", JOB, NULL, NULL},
     {"io-timeout", "50", JOB, NULL, NULL},
     {"audit", "", JOB, NULL, NULL},
