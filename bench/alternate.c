@@ -15,12 +15,13 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "config/given.h"
 
 #define MOST_RANKS   512
 #define START_LIMIT  300.0 /* seconds until all ranks of a job are ready */
 #define END_LIMIT    30.0  /* seconds for a job to exit after ALTERNATE_END */
-#define WORDS        64
-#define WORD_SIZE    128
+#define WORDS        96
+#define WORD_SIZE    256
 #define MILLISECONDS 50
 
 struct alternate_listener {
@@ -114,52 +115,20 @@ static void add(command *c, const char *format, ...) {
     c->word[++c->count] = NULL;
 }
 
-static void add_model(command *c, const trine_model *m) {
-    add(c, "--num-layers=%d", m->num_layers);
-    add(c, "--hidden-size=%d", m->hidden_size);
-    add(c, "--num-attention-heads=%d", m->num_attention_heads);
-    add(c, "--seq-length=%d", m->seq_length);
-    add(c, "--vocab-size=%d", m->vocab_size);
-    add(c, "--hidden-dropout=%.17g", m->hidden_dropout);
-    add(c, "--attention-dropout=%.17g", m->attention_dropout);
+static void add_option(void *context, const option *row, const char *value) {
+    command *c = context;
+    if (row->kind == OPTION_KIND_FLAG)
+        add(c, "--%s", row->name);
+    else
+        add(c, "--%s=%s", row->name, value);
 }
 
-static const char *const recomputes[] = {
-#define RECOMPUTE_TEXT(id, text) text,
-    TRINE_RECOMPUTE_LIST(RECOMPUTE_TEXT)
-#undef RECOMPUTE_TEXT
-};
-
-static const char *const schedules[] = {
-#define SCHEDULE_TEXT(id, text, words) text,
-    TRINE_SCHEDULE_LIST(SCHEDULE_TEXT)
-#undef SCHEDULE_TEXT
-};
-
-static void add_schedule(command *c, const trine_parallel *p) {
-    add(c, "--schedule=%s", schedules[p->schedule]);
-    add(c, "--num-virtual-stages-per-pipeline-rank=%d", p->virtual_stages);
-    if (p->pp_split) add(c, "--pp-split=%s", p->pp_split);
-    if (p->split_backward) add(c, "--split-backward");
-}
-
+/* All that differs from the defaults: an option that were left out would be measured as if it did nothing. */
 static void add_config(command *c, const trine_config *config) {
-    const trine_parallel *p = &config->parallel;
-    add_model(c, &config->model);
-    add(c, "--dp=%d", p->layout.dp);
-    add(c, "--tp=%d", p->layout.tp);
-    add(c, "--pp=%d", p->layout.pp);
-    add(c, "--zero=%d", (int)p->zero);
-    add_schedule(c, p);
-    add(c, "--threads=%d", p->threads);
-    add(c, "--recompute-granularity=%s", recomputes[p->recompute]);
-    if (p->sequence_parallel) add(c, "--sequence-parallel");
-    if (config->precision.bf16) add(c, "--bf16");
-    if (config->parallel.exact_threads) add(c, "--exact-threads");
-    add(c, "--micro-batch-size=%d", config->micro_batch_size);
-    add(c, "--global-batch-size=%d", config->global_batch_size);
-    add(c, "--train-iters=%d", config->train_iters);
-    add(c, "--data-path=%s", config->data.data_path);
+    const trine_config defaults = trine_config_default();
+    const options own = config_options(config, NULL, NULL),
+                  base = config_options(&defaults, NULL, NULL);
+    given_options(&own, &base, add_option, c);
 }
 
 /* The rank's program is in the folder of this program. */
@@ -276,11 +245,11 @@ trine_status alternate_start(alternate_job **out, alternate_listener *t,
 }
 
 trine_status alternate_start_options(alternate_job **out, alternate_listener *t, int ranks,
-                                     const char *options) {
+                                     const char *words) {
     command c;
     *out = NULL;
     TRY(begin_command(&c, t, ranks));
-    for (const char *at = options + strspn(options, " "); *at; at += strspn(at, " ")) {
+    for (const char *at = words + strspn(words, " "); *at; at += strspn(at, " ")) {
         int length = (int)strcspn(at, " ");
         add(&c, "%.*s", length, at);
         at += length;
