@@ -272,15 +272,15 @@ $(BUILD)/tests/emu/%: TEST_INCLUDES = -Iemu
 $(BUILD)/tests/emu/%: TEST_LIBS = -lstdc++
 
 # The protocols of shared memory under ThreadSanitizer, which knows no fences (docs/memory-order.md).
-RACES    := $(if $(SAN),,-fsanitize=thread)
-RACE_OBJ := $(patsubst src/%.c,$(BUILD)/races/%.o,$(filter src/comm/transport/shm/% src/comm/reduce/%,$(SOURCES)))
+TSAN     := $(if $(SAN),,-fsanitize=thread)
+RACE_OBJ := $(patsubst src/%.c,$(BUILD)/tsan/%.o,$(filter src/comm/transport/shm/% src/comm/reduce/%,$(SOURCES)))
 RACE_TEST := $(BUILD)/tests/comm/shm_order_driver
-$(RACE_OBJ): $(BUILD)/races/%.o: src/%.c $(BUILD)/flags
+$(RACE_OBJ): $(BUILD)/tsan/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call line,CC,$< with $(RACES))
-	$(Q)$(COMPILE) $(RACES) $(if $(RACES),-Wno-tsan) $(MPI_CFLAGS) -c $< -o $@
-$(RACE_TEST).o: TEST_INCLUDES = $(RACES)
-$(RACE_TEST): TEST_LIBS = $(RACES)
+	$(call line,CC,$< with $(TSAN))
+	$(Q)$(COMPILE) $(TSAN) $(if $(TSAN),-Wno-unknown-warning-option -Wno-tsan) $(MPI_CFLAGS) -c $< -o $@
+$(RACE_TEST).o: TEST_INCLUDES = $(TSAN)
+$(RACE_TEST): TEST_LIBS = $(TSAN)
 $(RACE_TEST): $(RACE_OBJ)
 
 $(BENCH_PARTS): $(BUILD)/bench/%.o: bench/%.c $(BUILD)/flags

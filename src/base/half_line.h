@@ -5,8 +5,8 @@
  * Invariant: each element equals half.h's result, except that a load may already quiet a NaN. bf16 is rounded
  * with integer operations where the build has no instruction for it (AVX512_BF16), and where one of sixteen numbers
  * is below 2^-126, because the instruction flushes it to 0. Cost: bf16 two operations per load and eight per store,
- * or three; fp16 one with F16C or NEON, else some fifteen, not vectorised. Intel 64 and IA-32 Architectures SDM, volume 1,
- * 14.4 (F16C). */
+ * or three; fp16 one with F16C or NEON, else some fifteen, not vectorised. Intel 64 and IA-32 Architectures SDM,
+ * volume 1, 14.4 (F16C). */
 #ifndef TRINE_BASE_HALF_LINE_H
 #define TRINE_BASE_HALF_LINE_H
 

@@ -113,13 +113,16 @@ static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
     snprintf(why + used, PROCESSOR_WHY - used, "%s%s", before, text);
 }
 
+/* What a compiler calls the least that a build may ask for. */
+#if defined(__aarch64__)
+#define LEAST_MARCH "armv8-a"
+#else
+#define LEAST_MARCH "x86-64"
+#endif
+
 bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSOR_FEATURES],
                     char why[PROCESSOR_WHY]) {
-#if defined(__aarch64__)
-    char march[32] = "armv8-a";
-#else
-    char march[32] = "x86-64";
-#endif
+    char march[32] = LEAST_MARCH;
     int missing = 0, level = level_of(has);
     why[0] = '\0';
     for (int i = 0; i < PROCESSOR_FEATURES; i++)

@@ -21,14 +21,16 @@
 const struct cpu_kernels *cpu_kernels_of(trine_cpu_level level);
 /* Their operators for a pair of types that device.h allows (see element.h). */
 const ops *cpu_table(trine_cpu_level level, trine_dtype compute, trine_dtype grads);
+/* Whether oneDNN multiplies bf16 numbers, given a processor that does. */
+#if defined(__x86_64__)
+#define CPU_ONEDNN_BF16 true
+#else
+#define CPU_ONEDNN_BF16 false
+#endif
 /* Whether products of 16-bit numbers are made in fp32 (matmul_f16.c), since oneDNN has none: of fp16, and of bf16 on
  * other processors than x86-64. Pure. */
 static inline bool cpu_widens(trine_dtype compute) {
-#if defined(__x86_64__)
-    return compute == TRINE_F16;
-#else
-    return compute == TRINE_F16 || compute == TRINE_BF16;
-#endif
+    return compute == TRINE_F16 || (compute == TRINE_BF16 && !CPU_ONEDNN_BF16);
 }
 /* Whether attention multiplies bf16 numbers in pairs (attention_pairs.h). */
 bool cpu_multiplies_pairs(trine_cpu_level level);
@@ -69,7 +71,8 @@ size_t cpu_matmul_count(const device *d);
 /* device_prepare_linear. */
 trine_status cpu_prepare_linear(device *d, bool biased, size_t T, size_t N, size_t K);
 
-/* cpu_matmul for the types of cpu_widens, with `scratch` of CPU_F16_SCRATCH bytes, which the device allocates when it is opened. */
+/* cpu_matmul for the types of cpu_widens, with `scratch` of CPU_F16_SCRATCH bytes, which the device allocates when it
+ * is opened. */
 #define CPU_F16_BLOCK   512
 #define CPU_F16_SCRATCH ((size_t)3 << 20)
 trine_status cpu_matmul_f16(device *d, float *scratch, matmul_kind kind, void *out, const void *left,
