@@ -606,7 +606,7 @@ dist:
 # Programs and what they load, but for the C library and MPI. RPATH, not RUNPATH: also of the libraries' own libraries.
 # MPI's folder is left out: whoever runs them says where his is.
 comma := ,
-BINARY_MARCH ?= x86-64-v2
+BINARY_MARCH ?= any
 dist-binary: MPI_ABI := 1
 dist-binary:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/binary MPI_ABI=1 MARCH=$(BINARY_MARCH) CUDA=0 DESTDIR=$(BUILD)/binary/stage \
