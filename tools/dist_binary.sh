@@ -52,9 +52,10 @@ done <"$work/loaded"
 # What they need of the C library.
 # shellcheck disable=SC2046
 glibc=$(objdump -T $(programs) | grep -o 'GLIBC_2\.[0-9]*' | sort -uV | tail -n 1)
-[ "$march" = any ] && march="x86-64-v2 and later (kernels for the processor are chosen at the start)"
+[ "$march" = any ] && march="x86-64-v2 and later: kernels for the processor are chosen at the start"
 cat >"$root/README" <<END
-Trine $version for $machine, compiled for $march, with the libraries that it loads in lib/ (licenses/).
+Trine $version for $machine, with the libraries that it loads in lib/, their licenses in licenses/. Compiled for
+$march.
 
 It needs the C library of ${glibc/GLIBC_/glibc } or later, and an MPI library with the standard's binary interface
 (MPI 5, libmpi_abi.so.1) and its mpirun, for example PyPI's mpich 5:
