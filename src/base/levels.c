@@ -52,7 +52,7 @@ trine_status levels_check(trine_cpu_level level) {
     const char *name = levels_name(level), *here = levels_name(processor_level_here());
     CHECK(levels_built(level), TRINE_EUNSUPPORTED,
           "--cpu-level %s: this build has %s%s; use auto, or build with make MARCH=any", name,
-          levels_several() ? "v2, v3, v4 and v4-bf16" : levels_name(level_of(0)),
+          levels_several() ? "v2, v3, v4, v4-bf16 and v4-amx" : levels_name(level_of(0)),
           levels_several() ? "" : " alone");
     CHECK(levels_here(level), TRINE_EUNSUPPORTED,
           "--cpu-level %s: this processor has %s; use auto, or one that it has", name, here);

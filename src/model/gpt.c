@@ -349,8 +349,8 @@ static void set_trained(const gpt_shape *s, program_spec *spec) {
         spec->first_trained++;
 }
 
-/* The parameters of a unit's matrices; `trained`: of those that are trained. */
-static double matrix_parameters(const gpt_shape *s, int unit, bool trained) {
+/* The parameters of a unit's matrices that are not trained. */
+static double frozen_parameters(const gpt_shape *s, int unit) {
     unit_kind kind = gpt_unit_kind(s, unit);
     double sum = 0;
     unit_list l;
@@ -360,7 +360,7 @@ static double matrix_parameters(const gpt_shape *s, int unit, bool trained) {
         for (int i = 0, count = layer_tensors(s, l.layers[n].row, tensors); i < count; i++) {
             size_t block = kind == UNIT_BLOCK ? (size_t)unit - 1 : NO_BLOCK;
             tensor t = unit_tensor(s, block, &l, &l.layers[n], &tensors[i]);
-            if (t.matrix && (!trained || trains(s, &t))) sum += (double)tensor_count(&t);
+            if (t.matrix && !trains(s, &t)) sum += (double)tensor_count(&t);
         }
     }
     return sum;
@@ -369,12 +369,10 @@ static double matrix_parameters(const gpt_shape *s, int unit, bool trained) {
 /* Forward, and backward from the lowest unit that is trained: by the input, and by the weights that are trained. What
  * is no product with a matrix, attention, counts twice there. */
 static double unit_step_flops(const trine_model *m, const program_spec *spec, int unit) {
+    gpt_shape s = gpt_unsharded_shape(m);
     double forward = gpt_unit_cost(m, m->seq_length, unit);
     if (unit < spec->first_trained) return forward;
-    gpt_shape s = gpt_unsharded_shape(m);
-    if (!s.freezes) return 3 * forward;
-    double frozen = matrix_parameters(&s, unit, false) - matrix_parameters(&s, unit, true);
-    return 3 * forward - 2 * frozen;
+    return 3 * forward - 2 * frozen_parameters(&s, unit);
 }
 
 void gpt_spec(const trine_model *m, program_spec *spec) {

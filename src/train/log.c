@@ -21,8 +21,9 @@ struct trine_log {
     bool writes; /* world rank 0 */
     FILE *out;
     log_file file;
-    double peak_flops; /* of one rank; 0: unknown */
-    double recent;     /* seconds per step, smoothed, for the ETA */
+    double peak_flops;  /* of one rank; 0: unknown */
+    double token_flops; /* of a step */
+    double recent;      /* seconds per step, smoothed, for the ETA */
     uint64_t tokens;
     uint64_t samples; /* up to which completed epochs have been printed */
     cJSON *run;       /* owned: how this process was started; NULL: a line of the file says it */
@@ -60,6 +61,7 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
     l->writes = trine_world_rank(trainer->world) == 0;
     l->out = out;
     l->peak_flops = 1e12 * peak_tflops;
+    l->token_flops = gpt_flops_per_token(&trainer->config.model);
     l->tokens = trainer->samples * (uint64_t)trainer->config.model.seq_length;
     l->samples = trainer->samples;
     if (!trainer->shows) progress_begin(out, TRINE_PROGRESS_AUTO, l->writes);
@@ -227,7 +229,7 @@ static void print_step(trine_log *l, const trine_metrics *m) {
               shown(m->grad_norm), m->lr, human_duration(took, m->seconds));
     if (plan > 0) fprintf(l->out, " (planned %s)", human_duration(planned, plan));
     c_fprintf(l->out, " | %.0f tokens/s", (double)m->tokens / m->seconds);
-    double flops = gpt_flops_per_token(&c->model) * (double)m->tokens / m->seconds;
+    double flops = l->token_flops * (double)m->tokens / m->seconds;
     double peak = l->peak_flops * trine_world_size(l->trainer->world);
     if (peak > 0)
         c_fprintf(l->out, " | util %.1f%%", 100 * flops / peak);

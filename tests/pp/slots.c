@@ -34,9 +34,9 @@ static void check(const program_spec *s, shapes_kind kind) {
     }
 }
 
-/* Units of the chunks in turn: ends alone, and with blocks. */
-static void slots_are_those_of_training(void **state) {
-    (void)state;
+/* Calls `visit` for specs of all schedules; units of the chunks in turn: ends alone, and with blocks. Backward passes are
+ * split in other ways than the schedule's, or messages have one queue. */
+static void each_spec(bool splits, void (*visit)(const program_spec *s, shapes_kind kind)) {
     static const int units[][3] = {{1, 1, 1}, {2, 2, 2}, {1, 2, 3}};
     for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
         for (int stages = 1; stages <= STAGES; stages++)
@@ -47,39 +47,39 @@ static void slots_are_those_of_training(void **state) {
                                       .parallel.gather_buffers = 1,
                                       .parallel.reduce_buffers = 1,
                                       .facts = gpt_facts,
-                                      .weight_follows = choice / 3,
-                                      .parallel.split_backward = choice % 2};
+                                      .weight_follows = splits && choice / 3,
+                                      .parallel.split_backward = splits && choice % 2,
+                                      .queue =
+                                          splits || choice % 2 == 0 ? QUEUES_PER_EDGE : ONE_QUEUE};
                     shapes_kind kind = shapes_kind_of(n, VIRTUAL);
                     shapes_place(&s, kind, 3, units[choice % 3]);
-                    check(&s, kind);
+                    visit(&s, kind);
                 }
+}
+
+static void slots_are_those_of_training(void **state) {
+    (void)state;
+    each_spec(true, check);
+}
+
+static void check_frozen(const program_spec *shape, shapes_kind kind) {
+    (void)kind;
+    program_spec s = *shape;
+    for (int first = 1; first < s.units; first += 1 + s.units / 5)
+        for (int evaluation = 0; evaluation < 2; evaluation++) {
+            program *programs;
+            s.first_trained = first;
+            s.forward_only = evaluation;
+            OK(compose_all(&s, &programs, NULL));
+            compose_destroy(&s, &programs);
+        }
 }
 
 /* Units below the lowest trained one have no backward pass, so their slots are free sooner: still no stage waits for
  * itself, in training or evaluation. */
 static void frozen_units_leave_slots_enough(void **state) {
     (void)state;
-    static const int units[][3] = {{1, 1, 1}, {2, 2, 2}, {1, 2, 3}};
-    for (int n = 0; n < shapes_kinds(VIRTUAL); n++)
-        for (int stages = 1; stages <= STAGES; stages++)
-            for (int micros = 1; micros <= MICROS; micros += 1 + micros / 4)
-                for (int choice = 0; choice < 6; choice++) {
-                    program_spec s = {.stages = stages,
-                                      .micros = micros,
-                                      .parallel.gather_buffers = 1,
-                                      .parallel.reduce_buffers = 1,
-                                      .facts = gpt_facts,
-                                      .queue = choice % 2 ? ONE_QUEUE : QUEUES_PER_EDGE};
-                    shapes_place(&s, shapes_kind_of(n, VIRTUAL), 3, units[choice % 3]);
-                    for (int first = 1; first < s.units; first += 1 + s.units / 5)
-                        for (int evaluation = 0; evaluation < 2; evaluation++) {
-                            program *programs;
-                            s.first_trained = first;
-                            s.forward_only = evaluation;
-                            OK(compose_all(&s, &programs, NULL));
-                            compose_destroy(&s, &programs);
-                        }
-                }
+    each_spec(false, check_frozen);
 }
 
 int main(void) {
