@@ -19,7 +19,7 @@
 
 #include "trine_comm.h"
 
-#define TRINE_VERSION "0.1.0"
+#define TRINE_VERSION "0.2.0"
 
 #ifdef __cplusplus
 extern "C" {

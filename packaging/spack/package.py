@@ -12,7 +12,7 @@ class Trine(MakefilePackage):
     """Distributed training of GPT-style transformers: data, tensor and pipeline parallelism with ZeRO-0 to 3 in any
     combination, on CPUs (oneDNN) and NVIDIA GPUs."""
 
-    version("0.1.0", sha256="@SHA256@", url="@URL@")
+    version("0.2.0", sha256="@SHA256@", url="@URL@")
 
     variant("cuda", default=False, description="Build the object for NVIDIA GPUs, opened by --device cuda")
 

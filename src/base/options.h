@@ -247,7 +247,7 @@ bool options_seconds(const char *text, double *seconds);
 
 /* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
  * After --help=man and --help=bash (used by the Makefile) it calls options_man or options_bash instead, after
- * --version it prints "NAME 0.1.0". */
+ * --version it prints "NAME VERSION". */
 void options_help(FILE *out, const options *o);
 
 /* The program's name without its folder. Pure. */
