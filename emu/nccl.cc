@@ -356,53 +356,52 @@ static const char *arrived(const part *p, int peer) {
     return NULL;
 }
 
-#define COMBINE(type)                                                                              \
-    {                                                                                              \
-        type a, b;                                                                                 \
-        memcpy(&a, acc, sizeof a);                                                                 \
-        memcpy(&b, x, sizeof b);                                                                   \
-        a = op == ncclSum ? (type)(a + b) : b > a ? b : a;                                         \
-        memcpy(acc, &a, sizeof a);                                                                 \
-        return;                                                                                    \
+/* Adds n elements, or takes the larger of two, in T; elements need not be aligned. */
+template <typename T, typename Load, typename Store>
+static void combine_as(ncclRedOp_t op, char *acc, const char *x, size_t n, Load value, Store bits) {
+    for (size_t i = 0; i < n; i++) {
+        T h[2];
+        memcpy(&h[0], acc + i * sizeof(T), sizeof(T));
+        memcpy(&h[1], x + i * sizeof(T), sizeof(T));
+        const auto a = value(h[0]), b = value(h[1]);
+        h[0] = bits(op == ncclSum ? a + b : b > a ? b : a);
+        memcpy(acc + i * sizeof(T), &h[0], sizeof(T));
     }
+}
 
-/* Rounded at every hop. */
-#define COMBINE_HALF(load, store)                                                                  \
-    {                                                                                              \
-        uint16_t h[2];                                                                             \
-        memcpy(&h[0], acc, sizeof h[0]);                                                           \
-        memcpy(&h[1], x, sizeof h[1]);                                                             \
-        float a = load(h[0]), b = load(h[1]);                                                      \
-        h[0] = store(op == ncclSum ? a + b : b > a ? b : a);                                       \
-        memcpy(acc, &h[0], sizeof h[0]);                                                           \
-        return;                                                                                    \
-    }
+template <typename T>
+static void combine_plain(ncclRedOp_t op, char *acc, const char *x, size_t n) {
+    const auto same = [](T v) { return v; };
+    combine_as<T>(op, acc, x, n, same, [](auto v) { return (T)v; });
+}
 
-static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x) {
+/* Sums of 16 bits are rounded at every hop. */
+static void combine(ncclDataType_t type, ncclRedOp_t op, char *acc, const char *x, size_t n) {
     switch (type) {
-    case ncclUint8: COMBINE(uint8_t);
-    case ncclFloat16: COMBINE_HALF(f16_load, f16_store);
-    case ncclBfloat16: COMBINE_HALF(bf16_load, bf16_store);
-    case ncclInt32: COMBINE(int32_t);
-    case ncclInt64: COMBINE(int64_t);
-    case ncclFloat32: COMBINE(float);
-    case ncclFloat64: COMBINE(double);
+    case ncclUint8: combine_plain<uint8_t>(op, acc, x, n); return;
+    case ncclFloat16: combine_as<uint16_t>(op, acc, x, n, f16_load, f16_store); return;
+    case ncclBfloat16: combine_as<uint16_t>(op, acc, x, n, bf16_load, bf16_store); return;
+    case ncclInt32: combine_plain<int32_t>(op, acc, x, n); return;
+    case ncclInt64: combine_plain<int64_t>(op, acc, x, n); return;
+    case ncclFloat32: combine_plain<float>(op, acc, x, n); return;
+    case ncclFloat64: combine_plain<double>(op, acc, x, n); return;
     }
 }
 
 /* Adds around the ring: slice s starts with rank s + 1. `only`: the single slice of this rank, or -1. */
 static void add_up(const ncclComm *c, const part *p, const char *own, int only) {
-    size_t size = element(p->type), slice = (p->count + (size_t)c->size - 1) / (size_t)c->size;
+    const size_t size = element(p->type), ranks = (size_t)c->size;
+    const size_t slice = only >= 0 ? p->count : (p->count + ranks - 1) / ranks;
     char *sums = (char *)malloc(p->count * size + 1);
-    for (size_t i = 0; i < p->count; i++) {
-        int s = only >= 0 ? only : (int)(i / slice);
+    for (size_t first = 0, s = 0; first < p->count; first += slice, s++) {
+        const size_t n = p->count - first < slice ? p->count - first : slice;
         for (int k = 1; k <= c->size; k++) {
-            int r = (s + k) % c->size;
-            const char *x = (r == c->rank ? own : arrived(p, r)) + i * size;
+            int r = ((only >= 0 ? only : (int)s) + k) % c->size;
+            const char *x = (r == c->rank ? own : arrived(p, r)) + first * size;
             if (k == 1)
-                memcpy(sums + i * size, x, size);
+                memcpy(sums + first * size, x, n * size);
             else
-                combine(p->type, p->op, sums + i * size, x);
+                combine(p->type, p->op, sums + first * size, x, n);
         }
     }
     memcpy(p->dst, sums, p->count * size);

@@ -30,12 +30,14 @@ void gpu_device_open(gpu_device *g, trine_mesh *mesh, const gpu_wish *wish) {
 
 trine_status gpu_device_join(gpu_device *g, const gpu_wish *wish) {
     cuda_gpu gpu;
+    size_t all[TRINE_GROUPS]; /* no call is larger than the memory: groups are warmed for no more */
+    for (int n = 0; n < TRINE_GROUPS; n++) all[n] = g->bytes;
     OK(cuda_describe(g->dev, &gpu));
     const comm_gpu own = {.dev = g->dev,
                           .nccl = cuda_nccl(g->dev),
                           .name = gpu.info.bus,
                           .ordered = wish->ordered,
-                          .largest = g->largest};
+                          .largest = g->largest ? g->largest : all};
     return comm_gpu_create(g->mesh, &own);
 }
 

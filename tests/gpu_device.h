@@ -12,7 +12,7 @@ typedef struct {
     trine_mesh *mesh;
     char *base, *seen, *staging;
     size_t bytes;
-    const size_t *largest; /* comm_gpu's; between open and join */
+    const size_t *largest; /* comm_gpu's; between open and join; NULL: bytes, for every group */
 } gpu_device;
 
 /* The path of the object, from the environment or the build; NULL if there is no such file. */

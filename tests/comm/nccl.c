@@ -1,4 +1,4 @@
-/* TEST np=2,3,4,8 */
+/* TEST np=2,3,4 */
 /* Groups of ranks with one GPU each, on the emulated GPU and NCCL (emu), where streams run late and
  * in any order that events permit: a missing wait gives wrong results. Tests which groups use NCCL,
  * NCCL's own sums, those whose order it does not choose, and calls that are started, fused and finished, with
