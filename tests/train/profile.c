@@ -503,7 +503,7 @@ static void tables_and_json(void **state) {
         }
         fclose(out);
         trine_trainer_destroy(&t);
-        if (trine_world_size(harness_world) == 1) break; /* one layout */
+        if (trine_world_size(harness_world) < 4) break; /* each layout once */
     }
 }
 

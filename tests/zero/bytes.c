@@ -1,4 +1,4 @@
-/* TEST np=1,2,4,8 longer=train timeout=900 device */
+/* TEST np=1,4,8 longer=train timeout=900 device */
 /* Allocated memory and counted traffic against the formula, to the byte: every layout x ZeRO 0-3 x schedules,
  * tied and untied in turn, one to three gather buffers in turn, fp32 and 16 bits in turn; the windows requested from
  * MPI and the numbers in the banner, with shm and, for some runs, mpi. (Four and eight ranks run a half and a third of
