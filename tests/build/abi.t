@@ -5,9 +5,10 @@ set -eu
 . tests/lib.sh
 needs make nm
 
-major=$(sed -n 's/.*TRINE_VERSION "\([0-9]*\).*/\1/p' include/trine.h)
+version=$(sed -n 's/.*TRINE_VERSION "\(.*\)"/\1/p' include/trine.h)
+major=${version%%.*}
 record=packaging/abi/libtrine.so.$major.xml
-library=$(echo "$BUILD"/libtrine.so."$major".*)
+library=$BUILD/libtrine.so.$version
 
 check "the version of the symbols is the library's" grep -qx "TRINE_$major {" tools/libtrine.map
 
