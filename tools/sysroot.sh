@@ -5,7 +5,8 @@
 # (qemu-aarch64-static -L FOLDER PROGRAM). A folder that is complete is left as it is. Usage: tools/sysroot.sh ARCH FOLDER
 set -eu
 
-[ $# = 2 ] || { sed -n '/Usage: /s/.*\(Usage: .*\)/\1/p' "$0" >&2; exit 2; }
+[ $# = 2 ] || { echo "Usage: tools/sysroot.sh ARCH FOLDER" >&2; exit 2; }
+command -v apt-get >/dev/null || { echo "tools/sysroot.sh: apt-get not found; needs Debian or Ubuntu" >&2; exit 1; }
 arch=$1 root=$2
 [ ! -e "$root/complete" ] || exit 0
 mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
