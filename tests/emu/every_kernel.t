@@ -38,17 +38,17 @@ for test in documents types; do
 done
 several train/cuda 2 2
 
-# kernel, sectors an access, passes a pass that is needed; of each kernel the sums over all tests. Sectors depend on where
-# memory begins within one, which differs from run to run: by up to 3.5% between runs of the same kernels. A kernel whose lanes
-# no longer read neighbours has twice as many or more.
+# kernel, sectors an access, passes a pass that is needed; of each kernel the sums over gradients and single. They do not
+# depend on the run: neither on the order of threads nor on the environment (staged_lead).
 awk '!/^#/ { a[$1] += $2; s[$1] += $4; p[$1] += $6; l[$1] += $7 }
      END { for (k in a) printf "%s %.2f %.2f\n", k, s[k] / (a[k] ? a[k] : 1), p[k] / (l[k] ? l[k] : 1) }' \
     "$dir"/accesses.* | LC_ALL=C sort >"$dir/now"
 if [ "${UPDATE:-}" ]; then { sed -n '/^#/p' tests/emu/accesses && cat "$dir/now"; } >"$dir/new" && cp "$dir/new" tests/emu/accesses; fi
 awk 'FNR == NR { if (!/^#/) { s[$1] = $2; p[$1] = $3 } next }
      !($1 in s) { print $1 ": not in tests/emu/accesses"; bad = 1; next }
-     $2 > s[$1] * 1.05 + 0.005 { print $1 ": " $2 " sectors an access, " s[$1] " before"; bad = 1 }
+     $2 > s[$1] + 0.005 { print $1 ": " $2 " sectors an access, " s[$1] " before"; bad = 1 }
      $3 > p[$1] + 0.005 { print $1 ": " $3 " passes for one, " p[$1] " before"; bad = 1 }
      END { exit bad }' tests/emu/accesses "$dir/now" >"$dir/worse" && worse=0 || worse=1
-result $worse "no kernel's accesses cost more" || sed 's/^/# /' "$dir/worse"
+cp "$dir/worse" "$dir/out"
+result $worse "no kernel's accesses cost more"
 done_testing

@@ -83,6 +83,13 @@ static inline char *staged_place(const staged *s, staged_operand *p, const char 
     return p->base + p->lead + at * trine_dtype_bytes(p->type);
 }
 
+/* As far behind a multiple of 256 bytes as on the host, since addresses must not matter to results. They matter to what
+ * accesses cost, and those of the host's stack change with its environment: while costs are counted operands begin where
+ * memory does, as in a training. */
+static inline size_t staged_lead(const void *host) {
+    return getenv("TRINE_EMU_ACCESSES") ? 0 : (uintptr_t)host % 256;
+}
+
 static inline void *staged_buffer(device *d, const void *host, size_t n, trine_dtype type,
                                   bool written) {
     staged *s = d->state;
@@ -95,7 +102,7 @@ static inline void *staged_buffer(device *d, const void *host, size_t n, trine_d
     }
     assert_true(s->count < STAGED_OPERANDS);
     size_t unit = trine_dtype_bytes(type);
-    size_t lead = (uintptr_t)host % 256 / staged_host_bytes(s, type, 1) * unit;
+    size_t lead = staged_lead(host) / staged_host_bytes(s, type, 1) * unit;
     staged_operand *p = &s->operands[s->count++];
     *p = (staged_operand){.count = n, .lead = lead, .type = type, .written = written};
     memcpy(&p->host, &host, sizeof host);
