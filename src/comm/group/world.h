@@ -46,6 +46,7 @@ struct trine_world {
     trine_layout layout;  /* of the last mesh made; zeros before */
     comm_host *hosts;     /* (size) */
     const char **names;   /* (size) into hosts */
+    bool crowded;         /* more ranks on this one's host than processors */
     char *scratch;        /* (comm_scratch_bytes(size)) addends of the ordered reductions */
     const void **addends; /* (size + 1) address of each rank's addend, and of one before them */
     char *arrivals;       /* (arrival_bytes) the same, of the started reduction that moves */

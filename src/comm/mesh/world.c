@@ -145,7 +145,12 @@ static trine_status learn_hosts(trine_world *world) {
     TRY(world->comm->transport->all_gather_start(world->comm, world->hosts, &own, sizeof own,
                                                  &request));
     TRY(world->comm->transport->wait(world->comm, &request));
-    for (int r = 0; r < world->size; r++) world->names[r] = world->hosts[r].name;
+    int here = 0;
+    for (int r = 0; r < world->size; r++) {
+        world->names[r] = world->hosts[r].name;
+        here += strcmp(world->hosts[r].name, world->hosts[world->rank].name) == 0;
+    }
+    world->crowded = here > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }
 
