@@ -107,6 +107,8 @@ void emu_describe(const void *p, char *text, size_t size);
 /* streams.cc: runs all operations; returns the device's error. */
 cudaError_t emu_drain(void);
 cudaError_t emu_drain_stream(cudaStream_t stream);
+/* Lets other processes have the processor, in a wait that has done so `vain` times: yields, later sleeps 50 us. */
+void emu_give_way(unsigned vain);
 cudaError_t emu_sticky(void);
 /* block.cc: names the running kernel and thread for a message; "" outside of kernels. */
 void emu_where(char *text, size_t size);

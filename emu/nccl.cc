@@ -5,7 +5,6 @@
 #define OMPI_SKIP_MPICXX  1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +260,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     c->next = comms;
     *comm = comms = c;
     start_join(c);
-    for (go_on_joining(c); c->joining; go_on_joining(c)) sched_yield();
+    unsigned vain = 0;
+    for (go_on_joining(c); c->joining; go_on_joining(c)) emu_give_way(vain++);
     return c->state;
 }
 
@@ -591,6 +591,7 @@ static int connect_start(ncclComm *c, kind what, int peer, MPI_Request *requests
 static void connect(const job *j) {
     ncclComm *c = j->comm;
     int most = 2 * c->size * j->count, n = 0, done = 0;
+    unsigned vain = 0;
     MPI_Request *requests = (MPI_Request *)calloc((size_t)most, sizeof *requests);
     for (int i = 0; i < j->count; i++) {
         const part *p = &j->parts[i];
@@ -602,7 +603,7 @@ static void connect(const job *j) {
     while (MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), !done) {
         (void)cudaStreamQuery(j->stream); /* the GPU makes progress */
         (void)cudaGetLastError();
-        sched_yield();
+        emu_give_way(vain++);
     }
     free(requests);
 }

@@ -249,6 +249,14 @@ static void enter(void) {
     emu_memory_open();
 }
 
+void emu_give_way(unsigned vain) {
+    const struct timespec nap = {0, 50000};
+    if (vain > 64)
+        nanosleep(&nap, NULL);
+    else
+        sched_yield();
+}
+
 /* Runs the stream up to its operation `number`. At random, runs only what is needed, or also other operations. Polled
  * operations may depend on each other and on other processes: without progress it yields the CPU. */
 static cudaError_t run_until(emu_stream *s, uint64_t number) {
@@ -256,9 +264,12 @@ static cudaError_t run_until(emu_stream *s, uint64_t number) {
     if (running) emu_fault("a host function in a stream waits for CUDA");
     enter();
     bool wild = emu_random(2);
-    while (s->done < number && sticky == cudaSuccess) {
+    for (unsigned vain = 0; s->done < number && sticky == cudaSuccess;) {
         emu_stream *pick = wild && emu_random(2) ? any_stream() : s;
-        if (!step(pick) && !step_all()) sched_yield();
+        if (step(pick) || step_all())
+            vain = 0;
+        else
+            emu_give_way(vain++);
     }
     emu_memory_close();
     return sticky;

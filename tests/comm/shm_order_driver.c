@@ -248,7 +248,7 @@ static void make(rank *r, int number, char *control[RANKS], char *data[RANKS]) {
         r->base[0][p] = control[p];
         r->base[1][p] = data[p];
     }
-    r->world = (trine_world){.rank = number, .size = RANKS};
+    r->world = (trine_world){.rank = number, .size = RANKS, .crowded = true};
     r->world.addends = calloc(RANKS + 1, sizeof *r->world.addends);
     OK(started_create(&r->world));
     r->node = (shm_node){.world = &r->world,
@@ -256,7 +256,6 @@ static void make(rank *r, int number, char *control[RANKS], char *data[RANKS]) {
                          .rank = number,
                          .size = RANKS,
                          .members = r->members,
-                         .crowded = true,
                          .cache = (size_t)1 << 30};
     window(&r->node, 0, r->base[0], shm_control_bytes(sizes));
     window(&r->node, 1, r->base[1], 2 * MANY * sizeof(float));

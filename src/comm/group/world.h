@@ -65,6 +65,11 @@ struct trine_world {
     char no_nccl[NO_NCCL]; /* mesh/gpu.c's: why groups run without NCCL; "": they use it */
 };
 
+/* Lets others have the processor, in a wait that has done so `vain` times before: yields, and sleeps for a moment
+ * if that has not helped on a host with more ranks than processors: a rank that only yields is soon run again, before
+ * one that computes has had its share. */
+void world_give_way(const trine_world *world, unsigned vain);
+
 /* "rank 5 [pp1 dp0 tp1] on host7 (pid 123)"; without the coordinate if there is no mesh. */
 void world_place(const trine_world *world, int rank, char *text, size_t size);
 

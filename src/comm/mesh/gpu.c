@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "device/cuda_open.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,15 +25,17 @@ struct comm_gpus {
     const comm_nccl *nccl;
     nccl_rank *rank;
     trine_world *world;
-    unsigned polls;
-    bool looking; /* in a wait for NCCL, which does its own checks */
+    unsigned polls; /* of all waits */
+    unsigned vain;  /* of this one, since it first looked at the watchdog */
+    bool looking;   /* in a wait for NCCL, which does its own checks */
 };
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 static void waits(void *context, double *waited) {
     struct comm_gpus *g = context;
-    sched_yield();
+    g->vain = *waited > 0 ? g->vain + 1 : 0;
+    world_give_way(g->world, g->vain);
     g->looking = true;
     watchdog_polled(g->world, ++g->polls, waited);
     g->looking = false;

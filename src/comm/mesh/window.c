@@ -42,7 +42,6 @@ static trine_status fill_node(shm_node *n, const int *members, int size) {
     memcpy(n->members, members, (size_t)size * sizeof *members);
     while (n->members[n->rank] != n->world->rank) n->rank++;
     n->cache = last_level_cache();
-    n->crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     return TRINE_OK;
 }
 

@@ -20,10 +20,8 @@
 #include "comm/watch/watchdog.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TAG_KINDS   MPI_TAG_KINDS
 #define TAG_NUMBERS 4 /* bits of a message's number, after these */
@@ -33,12 +31,8 @@
 #define CHAIN_FROM  ((size_t)64 * 1024)
 #define CHAIN_BYTES ((size_t)32 * 1024)
 
-/* Polls before the first yield: enough if the peer is already there. On a host with more ranks than processors a rank
- * that has yielded YIELDS times in vain sleeps between polls: who only yields is run again before one that computes has
- * had its share. */
-#define SPINS  64
-#define YIELDS 64
-#define NAP    50000 /* ns */
+/* Polls before the first yield: enough if the peer is already there. */
+#define SPINS 64
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "comm_request.handle must hold a request");
 
@@ -65,14 +59,6 @@ static void cancel_all(int count, MPI_Request *requests) {
     }
 }
 
-static void give_way(const trine_world *world, unsigned polls) {
-    const struct timespec nap = {.tv_nsec = NAP};
-    if (world->crowded && polls > SPINS + YIELDS)
-        nanosleep(&nap, NULL);
-    else
-        sched_yield();
-}
-
 static trine_status poll_until(trine_comm *comm, int count, MPI_Request *requests,
                                MPI_Status *statuses) {
     double waited = 0;
@@ -82,7 +68,7 @@ static trine_status poll_until(trine_comm *comm, int count, MPI_Request *request
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
             TRY(started_advance(comm->world));
-            give_way(comm->world, polls);
+            world_give_way(comm->world, polls - SPINS);
         }
         watchdog_polled(comm->world, polls, &waited);
         TRY(match_wait(comm, waited));
@@ -119,7 +105,7 @@ static trine_status wait_reduction(trine_comm *comm, const comm_request *request
     for (unsigned polls = 1; request->mover != STARTED_DONE; polls++) {
         TRY(started_advance(comm->world));
         if (request->mover == STARTED_DONE) return TRINE_OK;
-        if (polls >= SPINS) give_way(comm->world, polls);
+        if (polls >= SPINS) world_give_way(comm->world, polls - SPINS);
         watchdog_polled(comm->world, polls, &waited);
         TRY(match_wait(comm, waited));
     }
@@ -320,7 +306,7 @@ static trine_status poll_receive(trine_comm *comm, const comm_request *r, MPI_Re
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
             TRY(started_advance(comm->world));
-            give_way(comm->world, polls);
+            world_give_way(comm->world, polls - SPINS);
         }
         watchdog_polled(comm->world, polls, &waited);
         if (waited > MATCH_PATIENCE) TRY(look_for_other(comm, r));

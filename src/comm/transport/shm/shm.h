@@ -117,7 +117,6 @@ typedef struct shm_node {
     MPI_Comm comm;
     int rank, size;
     int *members; /* (size) world ranks, ascending */
-    bool crowded; /* more ranks than processors */
     size_t cache; /* bytes of the last-level cache */
     shm_window windows[SHM_WINDOWS];
     shm_window *control;

@@ -9,7 +9,6 @@
 #include "comm/watch/watchdog.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,7 +76,7 @@ static trine_status sleep_for(shm_node *n, const shm_counter *counter, uint64_t 
  * frequent probe is that call. */
 trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target, shm_patience *p) {
     shm_node *n = s->node;
-    unsigned spins = n->crowded ? SPINS_CROWDED : SPINS;
+    unsigned spins = n->world->crowded ? SPINS_CROWDED : SPINS;
     if (++p->polls < spins) {
         relax();
         return TRINE_OK;
@@ -88,7 +87,7 @@ trine_status shm_pause(shm_state *s, const shm_counter *counter, uint64_t target
         TRY(sleep_for(n, counter, target));
         watchdog_check(n->world, &p->waited);
     } else {
-        sched_yield();
+        world_give_way(n->world, p->polls - spins);
         watchdog_polled(n->world, p->polls, &p->waited);
     }
     return match_wait(s->comm, p->waited);
