@@ -326,13 +326,30 @@ sound() {
     grep -q yes "$known"
 }
 
+# own_case NAME: whether the case that the list names fails, by itself: then so does its run
+own_case() {
+    read -r test ranks case <"$work/list/$1/test"
+    # shellcheck disable=SC2046  # split into targets
+    compile $(program "$test" "$ranks") || {
+        cat "$own/compiled"
+        fail "mutant $1 does not compile"
+    }
+    status=0
+    run "$test" "$ranks" "$case" || status=$?
+    case $status in 0 | 124 | 137) return 1 ;; esac
+    caught=" $test:$ranks" count=1
+}
+
 # explore NAME: a line of the matrix: name, sum, why it ended (enough, all, time), runs that passed, runs that failed
 explore() {
+    read -r test ranks case <"$work/list/$1/test"
+    passes "$test" "$ranks" "$case"
     candidates "$1" >"$own/candidates"
     plant "$1"
-    began=$(date +%s) passed=0 failed='' count=0 end=all
+    began=$(date +%s) passed=0 failed='' caught='' count=0 end=all
+    own_case "$1" || true
     while read -r test ranks; do
-        case "$failed " in *" $test:"*) continue ;; esac
+        case "$caught$failed " in *" $test:"*) continue ;; esac
         if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
         if [ $count = "$enough" ]; then end=enough; break; fi
         limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
@@ -351,7 +368,6 @@ explore() {
         esac
     done <"$own/candidates"
     uproot
-    caught=
     for run in $failed; do
         if sound "${run%:*}" "${run##*:}"; then caught="$caught $run"; fi
     done
