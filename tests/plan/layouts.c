@@ -37,6 +37,7 @@ static const row rows[] = {
     /* tp is kept, although dp 4 is larger; tp 3 would be another run. */
     {L(3, 4, 1), 12, true, 0, 0, 4, L(1, 4, 1), 7},
     {L(4, 6, 1), 24, true, 0, 0, 9, L(3, 3, 1), 8},
+    {L(1, 6, 1), 1, true, 0, 0, 2, L(1, 1, 1), 1}, /* tp 2 would add three parts */
     {L(2, 6, 1), 12, true, 0, 0, 8, L(1, 6, 1), 8},
     {L(4, 4, 1), 24, true, 0, 0, 12, L(3, 4, 1), 8},
     {L(2, 2, 1), 24, true, 2, 0, 3, L(1, 2, 1), 3},
