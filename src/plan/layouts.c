@@ -15,19 +15,6 @@ layout_promise layouts_promise(const trine_config *config) {
                             .parts = p->exact_tp ? p->exact_tp : p->layout.tp};
 }
 
-static bool is_power_of_two(int n) {
-    return n >= 1 && (n & (n - 1)) == 0;
-}
-
-static bool keeps_parts(const layout_promise *p, int tp) {
-    return tp == 1 || (p->parts % tp == 0 && is_power_of_two(p->parts / tp));
-}
-
-bool layouts_keep(const layout_promise *p, trine_layout asked, trine_layout l) {
-    if (!p->exact) return l.dp == asked.dp && l.tp == asked.tp;
-    return p->lanes % l.dp == 0 && keeps_parts(p, l.tp);
-}
-
 /* Whether a is better than b. */
 static bool is_better(trine_layout asked, trine_layout a, trine_layout b) {
     int more = axes_size(a, ALL_AXES) - axes_size(b, ALL_AXES);
@@ -49,8 +36,7 @@ typedef struct {
 static bool works(const search *s, int dp, int tp, int pp) {
     trine_layout l = s->asked;
     l.dp = dp, l.tp = tp, l.pp = pp;
-    bool keeps = !s->promise.exact || layouts_keep(&s->promise, s->asked, l);
-    return keeps && check_config_layout(&s->config, l, axes_size(l, ALL_AXES));
+    return check_config_layout(&s->config, l, axes_size(l, ALL_AXES));
 }
 
 /* Keeps the list in order. */
@@ -138,7 +124,7 @@ static void print_rule(const layout_promise *p, trine_layout asked, int ranks, t
                 p->parts);
     fprintf(why, "pp at most %d, the most ranks, then tp %d, then pp %d, then the largest dp",
             asked.pp, asked.tp, asked.pp);
-    if (!layouts_keep(p, asked, best))
+    if (!p->exact && (best.dp != asked.dp || best.tp != asked.tp))
         fputs("; without --exact another dp or tp changes the last digits", why);
     fputc('\n', why);
 }

@@ -30,10 +30,6 @@ typedef struct {
 /* `config` has passed trine_config_check. Pure. */
 layout_promise layouts_promise(const trine_config *config);
 
-/* Whether a run that was started with the layout `asked` has the same bits under `l`. Without --exact they follow
- * from dp and tp (docs/numbers.md). Pure. */
-bool layouts_keep(const layout_promise *p, trine_layout asked, trine_layout l);
-
 /* The LAYOUTS_MOST best layouts of at most `ranks` ranks, from 1 to CHECK_CONFIG_MOST_RANKS. `config` has passed
  * trine_config_check with the layout that was asked for. Pure. Cost: ranks checks of a layout. */
 void layouts_find(const trine_config *config, int ranks, layout_list *out);
