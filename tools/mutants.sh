@@ -55,6 +55,8 @@ read_list() {
             print $2
             next
         }
+        (here, $1) in given { bad("a second \"" $1 "\"") }
+        { given[here, $1] }
         ($1 == "find" || $1 == "put") && NF == 1 {
             text = here "/" $1
             printf "" >text

@@ -58,6 +58,8 @@ mutant nowhere "a / b" "a - b" >$list
 planting "a text that is missing" 1 "missing from the file.*nowhere"
 mutant twice "return a" "return 1" >$list
 planting "a text that occurs twice" 1 "more than once: twice"
+{ mutant two "a + b" "a - b" | sed '$d'; printf 'put\n    a * b\n'; } >$list
+planting "a field that is given twice" 1 'a second "put"'
 mutant broken "a + b" "a +" >$list
 planting "a mutant that does not compile" 1 "mutant broken does not compile"
 mutant nameless "a + b" "a - b" subtracts >$list
