@@ -6,9 +6,9 @@
 # AGAINST="FOLDER/NAME RANKS CASE": this case in place of the list's.
 # TARGETS="build/PROGRAM...": what a script among the tests needs (default: all programs and tests).
 # TEXTS=1: only check that each text to find is in its file.
-# MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), the list's first,
-# then the cheapest, until three tests have failed (MATRIX_FAILURES) or five minutes are over (MATRIX_SECONDS); write
-# tests/mutants/matrix.
+# MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), first the list's
+# case, then the tests, the list's first, then the cheapest, until three tests have failed (MATRIX_FAILURES) or five
+# minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
 # Faults whose text has not changed since are not repeated, so an interrupted run goes on where it was.
 #
 # Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
