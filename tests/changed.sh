@@ -90,8 +90,18 @@ missing=$(awk '$1 == "test" { print $2 }' "$record" | sort | comm -13 - "$work/n
 [ "$missing" = 0 ] || note "$missing tests of make check are not in $record, and not considered; make coverage adds them"
 sort -u "$work/first" | sed 's/^/0 /' >"$work/chosen"
 sort -u "$work/tests" | comm -12 - "$work/names" | grep -v -x -F -f "$work/first" | sed 's/^/1 /' >>"$work/chosen" || true
-# 0 (changed) or 1, seconds, test; a test that is not in the record may take ten
-awk 'NR == FNR { if ($1 == "test") seconds[$2] = $3; next } { print $1, $2 in seconds ? seconds[$2] : 10, $2 }' "$record" "$work/chosen" |
+# 0 (changed) or 1, seconds, test; a test that is not in the record may take ten. Some take longer than they compute:
+# tests/costs and BUILD/costs have what they took beside others.
+cat tests/costs "$build/costs" 2>/dev/null | sed 's/^/took /' >"$work/costs" || true
+awk '$1 == "test" { seconds[$2] = $3; next }
+    $1 == "took" { took[$2] = $3; next }
+    {
+        name = $2
+        sub("/", "-", name)
+        cost = ($2 in seconds) ? seconds[$2] : 10
+        if (took[name] > cost) cost = took[name]
+        print $1, cost, $2
+    }' "$record" "$work/costs" "$work/chosen" |
     sort -k1,1n -k2,2n -k3,3 | awk -v limit="$limit" -v cores="$(nproc)" '
         $1 == 0 || sum + $2 <= limit * cores { sum += $2; print $3; n++; next }
         { left = left sprintf("%s%s %.0f s", left ? ", " : "", $3, $2 / cores) }

@@ -82,6 +82,9 @@ chooses() {
 chooses "nothing has changed" "" "nothing has changed since the last commit"
 echo >>src/sum.c
 chooses "the cheapest first, as many as the time allows" "suite/large suite/adds" "left out: suite/both"
+echo >>src/sum.c
+echo "suite-large 59" >tests/costs
+chooses "a test that waits takes longer than its CPU seconds" "suite/adds" "left out: suite/large"
 echo >>src/product.c
 chooses "one that takes too long is left out" "" "left out: suite/both"
 echo >>tests/suite/both.c
