@@ -95,7 +95,7 @@ sort -u "$work/tests" | comm -12 - "$work/names" | grep -v -x -F -f "$work/first
 cat tests/costs "$build/costs" 2>/dev/null | sed 's/^/took /' >"$work/costs" || true
 awk '$1 == "test" { seconds[$2] = $3; next }
     $1 == "took" { took[$2] = $3; next }
-    {
+    $1 ~ /^[01]$/ {
         name = $2
         sub("/", "-", name)
         cost = ($2 in seconds) ? seconds[$2] : 10
