@@ -250,17 +250,21 @@ message() {
     grep -v -e '^1\.\.' -e '^ok ' -e '^# ' -e '^$' "$own/said" | head -n 1 | cut -c1-120
 }
 
+# compile_test NAME TEST RANKS: what the test needs, with the fault
+compile_test() {
+    # shellcheck disable=SC2046  # split into targets
+    if compile $(program "$2" "$3"); then return 0; fi
+    cat "$own/compiled"
+    fail "mutant $1 does not compile"
+}
+
 # try NAME: 0 if its test fails as it should.
 try() {
     field "$1" test >"$own/test"
     read -r test ranks case <"$own/test"
     passes "$test" "$ranks" "$case"
     plant "$1"
-    # shellcheck disable=SC2046  # split into targets
-    compile $(program "$test" "$ranks") || {
-        cat "$own/compiled"
-        fail "mutant $1 does not compile"
-    }
+    compile_test "$1" "$test" "$ranks"
     caught=0
     run "$test" "$ranks" "$case" || caught=$?
     uproot
@@ -332,11 +336,7 @@ sound() {
 # own_case NAME: whether the case that the list names fails, by itself: then so does its run
 own_case() {
     read -r test ranks case <"$work/list/$1/test"
-    # shellcheck disable=SC2046  # split into targets
-    compile $(program "$test" "$ranks") || {
-        cat "$own/compiled"
-        fail "mutant $1 does not compile"
-    }
+    compile_test "$1" "$test" "$ranks"
     status=0
     run "$test" "$ranks" "$case" || status=$?
     case $status in 0 | 124 | 137) return 1 ;; esac
@@ -346,25 +346,21 @@ own_case() {
 # explore NAME: a line of the matrix: name, sum, why it ended (enough, all, time), runs that passed, runs that failed
 explore() {
     read -r test ranks case <"$work/list/$1/test"
-    sound='' limit=1800 # not a fault of it, on a busy machine
+    unchanged='' limit=1800 # not a fault of it, on a busy machine
     if [ "$ranks" != - ] || grep -q TRINE_CASE "tests/$test.t"; then # other scripts run all cases anyhow
-        if (passes "$test" "$ranks" "$case"); then sound=yes; fi
+        if (passes "$test" "$ranks" "$case"); then unchanged=passes; fi
     fi
     candidates "$1" >"$own/candidates"
     plant "$1"
     began=$(date +%s) limit=${MATRIX_SECONDS:-300} passed=0 failed='' caught='' count=0 end=all
-    [ -z "$sound" ] || own_case "$1" || true
+    [ -z "$unchanged" ] || own_case "$1" || true
     while read -r test ranks; do
         case "$caught$failed " in *" $test:"*) continue ;; esac
         if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
         if [ $count = "$enough" ]; then end=enough; break; fi
         limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
         if [ $limit -le 0 ]; then end="time"; break; fi
-        # shellcheck disable=SC2046  # split into targets
-        compile $(program "$test" "$ranks") || {
-            cat "$own/compiled"
-            fail "mutant $1 does not compile"
-        }
+        compile_test "$1" "$test" "$ranks"
         status=0
         run "$test" "$ranks" || status=$?
         case $status in
