@@ -128,6 +128,13 @@ mv "$outputs" "$dir/complete"
 mkdir "$outputs"
 result $good "undisturbed runs"
 
+# Open MPI 4 starts an orted beside a process without a launcher; a signal to the group ends it early, and MPI_Init fails.
+mkdir "$dir/bin"
+printf '#!/bin/sh\necho ran >%q\nkill -USR1 $$\n' "$dir/orted-ran" >"$dir/bin/orted"
+chmod +x "$dir/bin/orted"
+OPAL_BINDIR=$dir/bin "$TRAIN" $SMALL --data-path "$data" >"$dir/out" 2>&1 && [ ! -e "$dir/orted-ran" ]
+result $? "a process alone starts no daemon that a signal to its group could end"
+
 # ---- Checks
 
 # wrong TEXT: reports what is wrong
