@@ -311,6 +311,13 @@ log=$dir/log
 SMALL="--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 --vocab-size 256
        --train-iters 3 --threads 1"
 
+# What trains in bf16 on this processor: AVX-512 BF16 or AMX, else the slow device.
+BF16=--bf16
+has_bf16() {
+    grep -qwE 'avx512_bf16|amx_bf16' /proc/cpuinfo
+}
+has_bf16 || BF16="--bf16 --device ref"
+
 # job RANKS ARGUMENTS...: run_ranks with train_gpt
 job() {
     ranks=$1

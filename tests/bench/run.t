@@ -59,7 +59,7 @@ result $? "every operator with its bytes and its limit"
 
 # On processors with bf16 a step is measured in both types; elsewhere bf16 is reported as skipped.
 types=fp32
-if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then types="fp32 bf16"; fi
+if has_bf16; then types="fp32 bf16"; fi
 holds 'my $s = $j->{step}{tables}{steps}; "@{[map { $_->{type} } @$s]}" eq "'"$types"'" && !(grep {
     $_->{T} != 16 || !near($_->{gflops}, 202752 * $_->{tokens_per_second} / 1e9) ||
     !near($_->{ratio}, $_->{gflops} / $_->{matmul_gflops}) ||

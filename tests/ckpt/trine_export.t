@@ -9,7 +9,7 @@ mkdir "$dir/files"
 cd "$dir/files"
 
 # train ARGUMENTS...: a small run, in bf16 if the processor has it
-if grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then type=--bf16; else type=; fi
+if has_bf16; then type=--bf16; else type=; fi
 train() {
     # shellcheck disable=SC2086  # empty or one argument
     "$build/train_gpt" --data-path text_train.bin --num-layers 2 --hidden-size 32 \

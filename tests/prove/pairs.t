@@ -26,7 +26,7 @@ model() {
     model="$model --train-iters 5 --threads 1 --lr 1e-3 --global-batch-size 8 --data-path $data"
     pick "" "" "" "--untied" "--hidden-dropout 0.1"
     model="$model $picked"
-    pick "" "" "--bf16" "--fp16 --initial-loss-scale 4096" # with the default the first steps are skipped
+    pick "" "" "$BF16" "--fp16 --initial-loss-scale 4096" # with the default the first steps are skipped
     precision=$picked
 }
 

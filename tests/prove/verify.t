@@ -43,7 +43,7 @@ result $? "with --exact all hashes are those of one rank"
 verify 4 -- --dp 2 --tp 2 --vocab-size 257 --exact --global-batch-size 0 && ends "equal: all hashes are the same" 0
 result $? "the padding of a vocabulary is no part of it, and what is left open is the layout's in the reference, too"
 
-verify 4 -- --dp 2 --pp 2 --schedule zb --bf16 && ends "equal up to rounding" 0
+verify 4 -- --dp 2 --pp 2 --schedule zb "$BF16" && ends "equal up to rounding" 0
 result $? "without it rounding explains what differs"
 
 verify 4 --flip-step 2 --flip-rank 2 -- --dp 4 --exact
@@ -72,7 +72,7 @@ verify 4 --flip-what arithmetic --flip-step 2 --flip-rank 3 -- --dp 4 --zero 1
 found "step 2: the gradient of h.0.ln_1.weight differs" "rounding does not explain it"
 result $? "a gradient that one rank has computed wrongly: the tensor"
 
-verify 2 --steps 1 --flip-what arithmetic --flip-step 1 --flip-rank 1 --flip-unit 2 --flip-bit 24 -- --dp 2 --zero 1 --bf16
+verify 2 --steps 1 --flip-what arithmetic --flip-step 1 --flip-rank 1 --flip-unit 2 --flip-bit 24 -- --dp 2 --zero 1 "$BF16"
 found "step 1: the gradient of h.1.ln_1.weight differs" "rounding does not explain it"
 result $? "in 16 bits an item is held to its own rounding"
 
@@ -153,7 +153,7 @@ for i in $(seq "$layouts"); do
     read -r dp tp pp <<<"$1"
     draw 4
     zero=$r
-    set -- "" --bf16 "--exact --exact-dp 4 --exact-tp 4" "--recompute-granularity full" "--family llama --num-query-groups 2"
+    set -- "" "$BF16" "--exact --exact-dp 4 --exact-tp 4" "--recompute-granularity full" "--family llama --num-query-groups 2"
     draw $#
     shift "$r"
     # shellcheck disable=SC2086  # words are meant to be split

@@ -96,9 +96,9 @@ static const row rows[] = {
     {"exact", "", JOB, NULL, NULL},
     {"exact-dp", "2", JOB, "--exact", NULL},
     {"exact-tp", "2", JOB, "--exact", NULL},
-    {"bf16", "", SEEN, NULL, NULL},
+    {"bf16", "", SEEN, NULL, "--device ref"}, /* so is this */
     {"fp16", "", SEEN, NULL, NULL},
-    {"grad-dtype", "bf16", SEEN, "--bf16", NULL},
+    {"grad-dtype", "bf16", SEEN, "--bf16", "--device ref"},
     {"loss-scale", "8", SEEN, "--fp16", NULL},
     {"initial-loss-scale", "16", SEEN, "--fp16", NULL},
     {"min-loss-scale", "4", SEEN, "--fp16", NULL},
