@@ -19,6 +19,11 @@ places() {
     for word in "$@"; do
         case $word in -*) continue ;; esac
         place=$(command -v "$word") || continue
+        # A link to ccache, as in Debian's /usr/lib/ccache, calls the next of its name in PATH.
+        case $word:$(realpath "$place") in
+            ccache:* | */ccache:*) ;;
+            *:*/ccache) place=$(PATH=$(echo "$PATH" | tr : '\n' | grep -vxF "${place%/*}" | paste -s -d :) && command -v "$word") || continue ;;
+        esac
         case $place in */path/[0-9]*/*) readlink "$place" || echo "$place" ;; *) echo "$place" ;; esac
     done
 }

@@ -97,6 +97,14 @@ mine() {
 }
 check "a compiler that CC names by its name" mine "my-cc -m64" my-cc
 check "a compiler that CC names by its path" mine "$tree/mine/my-cc" my-cc
+# Debian's /usr/lib/ccache in front of PATH: its links call what follows
+behind_ccache() {
+    local path
+    mkdir links real
+    printf '#!/bin/sh\n' >real/ccache && chmod +x real/ccache && ln -s ../real/ccache links/my-cc
+    path=$(PATH=$tree/links:$tree/mine:$PATH CC=my-cc tests/path.sh build build test) && [ "$("$path/my-cc")" = "my-cc of mine" ]
+}
+check "the compiler behind a link to ccache" behind_ccache
 check "the caller's launcher" mine cc mpirun
 check "the other commands of that MPI" mine cc mpiexec.old
 done_testing
