@@ -20,11 +20,12 @@
 #
 #     /* TEST np=1,2,4 */                 on each number of ranks; np=0: a plain process; np=none: only built
 #     /* TEST np=1,2,4 apart */           a launch for each: the test asks about the whole job
-#     /* TEST np=8 full=mix timeout=900 */ only in part mix of make check-full; timeout in seconds (900) a size
+#     /* TEST np=8 full=mix timeout=1800 */ only in part mix of make check-full; timeout in seconds (900) a size. A limit
+#                                        ends what hangs, on a machine busy with much else; none is below 900
 #     /* TEST np=8 longer=mix */           in make check; runs longer in that part, where TRINE_FULL is set
 #     /* TEST np=0 plain */                not under the sanitizers: the same code with many numbers, or a count of memory
 #     /* TEST np=1,2,4 device */          uses the GPU object that TRINE_CUDA_LIBRARY names, or the emulated one
-#     # TEST full=mix timeout=900
+#     # TEST full=mix timeout=1800
 #     # TEST ranks=4                     it keeps about so many cores busy (0: it mostly waits)
 #
 # BUILD/t/NAME.times of the last run has the CPU times of the wrapper's shell, those of the test, and how many seconds
@@ -50,6 +51,8 @@ wrapper() {
     file=$dir/$1.t
     printf '#!/bin/sh\n# slots %s\nexport BUILD=%s\n' "$2" "$build" >"$file"
     limit=$3
+    # Sanitized code takes several times as long.
+    [ "$which" != alone ] || limit=$((3 * limit))
     shift 3
     # A session folder of its own for Open MPI: the one in /tmp is shared by all jobs, and a job that considers
     # itself the last one removes it, even while another job is starting. Scripts run in parallel.

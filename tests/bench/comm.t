@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=120
 # bench/comm on two ranks with tiny sizes: the file has the numbers of the table for every primitive, and
 # an invalid command line is an error. The times themselves are not tested.
 # shellcheck disable=SC2016  # Perl expands the texts in quotation marks

@@ -1,6 +1,4 @@
 #!/bin/bash
-# TEST timeout=300
-#
 # make bench DEVICE=cuda on the emulated GPU, with a tiny model: the parts run, their numbers are consistent,
 # flops, bytes and memory equal those computed by hand here, and the reported micro-batch is the largest that fits.
 # Times on the emulation mean nothing and are not tested.

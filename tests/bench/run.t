@@ -1,6 +1,4 @@
 #!/bin/bash
-# TEST timeout=240
-#
 # Runs the benchmarks on a tiny model: their file is JSON with the documented entries, flops and bounds equal
 # those computed by hand here, and no file or process is left. Times are not tested.
 # shellcheck disable=SC2016

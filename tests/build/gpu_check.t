@@ -1,6 +1,4 @@
 #!/bin/bash
-# TEST timeout=600
-#
 # Tests tools/gpu_check.sh: on the emulated GPU every step that needs no tool of NVIDIA's
 # passes and writes its figures; a step that fails or hangs is a line of the summary, and the next one starts.
 . tests/lib.sh

@@ -84,6 +84,15 @@ check "a test that prints ok and exits with 1 fails" fails tests/run.sh build al
 printf '#!/bin/sh\necho 1..2; echo ok 1\n' >build/tests/suite/alone
 check "a test that exits too early fails" fails tests/run.sh build all suite/alone
 printf '#!/bin/sh\necho 1..1; echo ok 1; exec sleep 100\n' >build/tests/suite/alone
+# A limit ends what hangs. One that a busy machine can reach, or one under sanitizers, is a fault.
+no_tight_limit() {
+    ! grep -E '^(/\*|#) TEST .*timeout=' "${lib%/*}"/*/*.[ct] | grep -vE 'timeout=(9[0-9]{2}|[0-9]{4,})'
+}
+check "no test of the tree has a limit below 900 seconds" no_tight_limit
+patient() {
+    tests/plan.sh build alone suite/alone >/dev/null && grep -q -- 'timeout -k 10 2700 ' build/t/suite-alone-np0.t
+}
+check "under the sanitizers a test has three times as long" patient
 echo '/* TEST np=0 timeout=1 */' >tests/suite/alone.c
 check "a test that hangs is killed and fails" fails tests/run.sh build all suite/alone
 

@@ -1,6 +1,4 @@
 #!/bin/sh
-# TEST timeout=600
-#
 # Hugging Face's transformers at both ends: it loads what build/trine-export writes, and what it saves
 # is loaded here; logits are compared each time. Needs a Python with torch and transformers (TRINE_PYTHON, default
 # python3); otherwise skipped. transformers_both_ends.py lists the checks and their tolerances.

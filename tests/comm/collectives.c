@@ -1,4 +1,4 @@
-/* TEST np=1,2,3,4,8 longer=wait timeout=600 */
+/* TEST np=1,2,3,4,8 longer=wait */
 /* Every collective against its definition, bit for bit: over types, counts and roots, in place and
  * not, with unsplit messages and messages split into segments. A row gives the lengths of its buffers,
  * runs the operation and computes the expected dst. Reductions must be in rank order, or in a tree, with

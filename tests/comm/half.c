@@ -1,4 +1,4 @@
-/* TEST np=1,2,4,8,10 timeout=600 */
+/* TEST np=1,2,4,8,10 */
 /* Sums and maxima of 16-bit numbers: added in fp32 in rank order, or in a tree, and rounded once, over every
  * transport, on both sides of every size at which a transport changes its algorithm, compared bit by bit
  * with plain loops over half.h. The numbers include NaNs, infinities, partial sums outside of fp16's

@@ -1,4 +1,4 @@
-/* TEST np=0 plain longer=train timeout=300 */
+/* TEST np=0 plain longer=train */
 /* Programs that the checker accepts compute the same as a plain loop (machine.h):
  *
  *   - composed programs, of every schedule with 1 to 3 chunks per stage

@@ -1,4 +1,3 @@
 #!/bin/sh
-# TEST timeout=120
 # docs/options.md has the help text of every program.
 exec tests/docs/console.sh docs/options.md

@@ -1,4 +1,3 @@
 #!/bin/sh
-# TEST timeout=120
 # docs/planning.md has what trine-plan prints.
 exec tests/docs/console.sh docs/planning.md

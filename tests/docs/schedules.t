@@ -1,4 +1,3 @@
 #!/bin/sh
-# TEST timeout=120
 # Every command of docs/schedules.md prints the output on the page.
 exec tests/docs/console.sh docs/schedules.md

@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=600
 # trine-doctor: its report on 1, 2 and 8 ranks and on nodes made of consecutive ranks, the findings
 # that can be provoked anywhere (a shared core, a name without an address, too little memory and /dev/shm), and
 # its exit status, which is not 0 if training could not start. Rates are not tested: the machine may be busy.

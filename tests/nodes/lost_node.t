@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST full=lost timeout=600
+# TEST full=lost
 #
 # examples/train_gpt_hosts.sh with a real launcher: two nodes with two ranks each (tests/nodes/nodes.sh), of which one is
 # killed and comes back. Its probes are starts of mpirun. Needs root and Open MPI.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST full=train timeout=600
+# TEST full=train
 #
 # Eight ranks on two nodes compared with eight ranks on one: losses and gradient norms must be equal
 # in all of their 17 digits. The nodes are those of tests/nodes/nodes.sh; a script replaces

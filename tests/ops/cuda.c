@@ -1,4 +1,4 @@
-/* TEST np=0 timeout=600 */
+/* TEST np=0 */
 /* The cuda table against ref, row by row of cases.h, with the same kernels on the processor: device
  * memory, an asynchronous queue, threads in random order (emu). */
 #include "ops/cuda_tests.h"

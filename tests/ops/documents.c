@@ -1,4 +1,4 @@
-/* TEST np=0 timeout=600 device */
+/* TEST np=0 device */
 /* Documents that share a sample, on every available device and in every type: attention, positions and the loss of
  * each are those of the document alone. */
 #include "ops/compare.h"

@@ -1,4 +1,4 @@
-/* TEST np=0 plain timeout=600 device */
+/* TEST np=0 plain device */
 /* Every operator in 16 bits, on every device, compared with ref in the same types: all rows of cases.h,
  * like ops/cpu.c and ops/cuda.c in fp32, through devices that take floats and round them (staged.h).
  * fp32 outputs have the bounds of fp32. */

@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=300
 # What trine-plan finds: a command line that starts the run, what the usual others lose, ranges of times, and a machine
 # that is calibrated to a run. The numbers are held against train_gpt's, and against other calls of trine-plan.
 . tests/lib.sh

@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=300
 # trine-plan: rows of papers are predicted, in either form; parts add up to the step; what is refused is named.
 . tests/lib.sh
 needs awk

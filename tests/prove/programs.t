@@ -1,5 +1,4 @@
 #!/bin/bash
-# TEST timeout=300
 # The programs of many layouts: the prover proves them, the checker passes them, and layouts that add in the same order are
 # proved equal. Faults that change programs are planted against the first case (tests/mutants/list), and against the second
 # one to see what the checker passes, which runs before the prover:

@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=120
 # trine-report: what it reads, refuses and writes, as a table and in the page's data. tests/report/page.t opens pages in a
 # browser.
 # shellcheck disable=SC2016  # Perl expands the texts in quotation marks

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TEST longer=lost timeout=600
+# TEST longer=lost
 # examples/train_gpt_hosts.sh: a run under mpirun that loses hosts and gets them back. A host is a name: $dir/launch
 # starts all ranks here and notes which processes a host would have; where $dir/dead-NAME exists it does not answer.
 # TRINE_FULL=1: 2 x 2 x 2 ranks on eight hosts, of which two are lost, then three more, then all are back.

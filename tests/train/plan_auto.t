@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=300
 # train_gpt --plan auto: all ranks train on the layout that trine-plan prints first, but for what was given; banner
 # and log have planned beside measured; what cannot be planned is refused.
 . tests/lib.sh

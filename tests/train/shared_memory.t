@@ -1,5 +1,4 @@
 #!/bin/sh
-# TEST timeout=600
 # Failures with shared windows: a rank that is killed or stopped while its peers
 # spin or sleep on its counters; the contents of /dev/shm while a job runs, and that nothing is left when
 # it has exited, however it exits; a /dev/shm that is too small, or fills up at the worst moment. The

@@ -1,4 +1,4 @@
-/* TEST np=1,2 longer=train timeout=600 */
+/* TEST np=1,2 longer=train */
 /* The plan against resident memory: one rank of GPT-2 (B = 1, T = 64) in training has, at its peak,
  * resident anonymous and shared memory within 10% of the plan, over what it had after start-up and
  * one matmul. A thread of the test samples it now and then (the kernel takes longer to count pages than a step's
