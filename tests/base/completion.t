@@ -3,7 +3,7 @@
 set -eu
 . tests/lib.sh
 
-programs=$(cd "$BUILD" && ls -d train_gpt trine-* | grep -v '\.d$')
+programs=$(cd "$BUILD" && ls -d train_gpt trine-* | grep -v '[.]')
 bin=$(realpath "$BUILD")
 for p in $programs; do
     "$bin/$p" --help=bash >"$dir/$p.bash"
