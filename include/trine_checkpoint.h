@@ -69,7 +69,9 @@ trine_status trine_trainer_validate(trine_trainer *trainer, const trine_checkpoi
  * it. SIGINT and SIGHUP stay ignored if they are. c->max_minutes counts from here. Call it before
  * trine_world_create, in the thread that trains: the four signals are blocked there and in every thread that it
  * starts later, and a thread of Trine waits for them. (Handlers of your own need the same: on a processor without
- * AVX-512 a handler in a computing thread destroys memory; docs/checkpoints.md explains it.) Either every rank
+ * AVX-512 a handler in a computing thread destroys memory; docs/checkpoints.md explains it.) Without a launcher Open
+ * MPI 4 then starts no daemon, which a signal to the process group would end, so that MPI_Comm_spawn cannot be called
+ * (OMPI_MCA_ess_singleton_isolated is set, unless it is; not thread-safe). Either every rank
  * calls it or none: if none does and c->max_minutes is 0, the ranks do not compare. Errors: TRINE_ENOMEM if no
  * thread can be created; signals then have their previous effect. Not collective. */
 trine_status trine_stop_catch(void);

@@ -121,8 +121,7 @@ typedef enum {
 } trine_group;
 
 /* Joins the job: initialises MPI, unless the caller has, and determines the number of ranks. A
- * process started without mpirun is a world of one rank; Open MPI 4 then starts no daemon, so MPI_Comm_spawn needs a
- * caller that has initialised MPI. argc and argv may be NULL. *world is owned
+ * process started without mpirun is a world of one rank. argc and argv may be NULL. *world is owned
  * by the caller. Errors: TRINE_EMPI, also after MPI_Finalize, which trine_world_destroy calls if this function has
  * initialised MPI; TRINE_EINVAL if the caller has with a thread level below MPI_THREAD_FUNNELED; TRINE_ENOMEM.
  * trine_mpi.h makes a world of some of the processes. Collective over: all processes of the job. */

@@ -1,5 +1,5 @@
 # Checks the sources line by line (tools/layers.sh runs this over all of them): what a file includes, names that a
-# module must not use, getenv, files that are opened for reading or written, #if in a function body and sizes.
+# module must not use, the environment, files that are opened for reading or written, #if in a function body and sizes.
 # tools/modules.awk has the table of modules; tools/circles.awk, which reads the output of this, checks who uses whom.
 #
 # There is one rule each for third-party headers; no device includes another. The sources are in one format (make
@@ -125,8 +125,8 @@ function check_include(line,    target) {
 }
 
 function check_names(code) {
-    if (code ~ /getenv[ \t]*\(/ && path ~ /^(src|include|examples)\// && path != "src/base/options.c")
-        fault("getenv belongs to src/base/options.c")
+    if (match(code, /(get|set|unset|put)env[ \t]*\(/) && path ~ /^(src|include|examples)\// && path != "src/base/options.c")
+        fault(substr(code, RSTART, RLENGTH - 1) " belongs to src/base/options.c")
     if (module == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
         fault("module model must not use " substr(code, RSTART, RLENGTH) "; communication belongs to src/tp")
 }

@@ -235,8 +235,8 @@ void *options_other(const options *o, const option *row);
 bool options_allows(const option *row, double x);
 void options_expected(const option *row, char *text, size_t size);
 
-/* An environment variable; NULL if unset. The only reader of the environment: launchers put a process's
- * rank there before MPI_Init. Not collective. */
+/* An environment variable; NULL if unset. The only reader of the environment, as the next is its only writer:
+ * launchers put a process's rank there before MPI_Init. Not collective. */
 const char *options_environment(const char *name);
 
 /* Sets an environment variable of this process, unless it is set. Not thread-safe. Not collective. */

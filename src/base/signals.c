@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
 
@@ -69,6 +70,12 @@ static bool is_ignored(int number) {
            !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN;
 }
 
+/* Open MPI 4 starts a daemon (orted) beside a process without a launcher, for MPI_Comm_spawn alone, and MPI_Init fails if
+ * the daemon dies: of a signal to the process group, which until its setsid is the process's own. */
+static void start_no_daemon(void) {
+    options_set_environment("OMPI_MCA_ess_singleton_isolated", "1");
+}
+
 trine_status signals_catch(signals_heard heard, bool all) {
     struct sigaction action = {.sa_handler = keep, .sa_flags = SA_RESTART};
     pthread_t thread;
@@ -76,6 +83,7 @@ trine_status signals_catch(signals_heard heard, bool all) {
     listener = heard;
     first = all ? 0 : COUNT - 1;
     sem_init(&news, 0, 0);
+    if (all) start_no_daemon();
     mask_signals(SIG_BLOCK);
     int error = pthread_create(&thread, NULL, listen_loop, NULL);
     if (error) mask_signals(SIG_UNBLOCK);

@@ -21,8 +21,9 @@
  * time that the last call returned is over. Returns the seconds until then; 0: no such call. */
 typedef double (*signals_heard)(int number);
 
-/* Starts the thread; `all`: for the four signals and SIGUSR2, else for SIGUSR2 alone. One call a process. Errors:
- * TRINE_ENOMEM if no thread can be created; signals then have their previous effect. */
+/* Starts the thread; `all`: for the four signals and SIGUSR2, else for SIGUSR2 alone. With `all` it also keeps Open
+ * MPI from starting a daemon beside a process without a launcher, by an environment variable. One call a process.
+ * Errors: TRINE_ENOMEM if no thread can be created; signals then have their previous effect. */
 trine_status signals_catch(signals_heard heard, bool all);
 
 /* "SIGINT"; "signal" if the number is none of these. Pure. */

@@ -80,6 +80,7 @@ include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" 
 include "model uses a communicator" src/model/planted.c "module model must not use trine_comm" 'static trine_comm *group;'
 include "model asks the mesh" src/model/planted.h "module model must not use trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
 include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/api/comm.h"'
+include "setenv in comm" src/comm/planted.c "setenv belongs" 'void f(void) { setenv("HOME", "/", 0); }'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
 include "a number in the program's locale" src/train/planted.c "printf prints the locale's decimal point" 'int f(double x) { return printf("%.3f", x); }'
 include "strtod in train" src/train/planted.c "depends on the program's locale" 'double f(const char *t) { return strtod(t, NULL); }'

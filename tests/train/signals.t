@@ -3,7 +3,8 @@
 # Programs are signalled at random moments from exec to exit: the trainer alone and under mpirun (one rank, tools/mpirun.sh,
 # its process group, a bare mpirun) and each tool. They must end; status and words are those of the table in
 # docs/checkpoints.md ("Signals"); no file under a final name is other than complete, an end in order leaves no
-# unfinished one, and what a training has reported as saved is what the next one with --load auto resumes from.
+# unfinished one, and what a training has reported as saved is what the next one with --load auto resumes from. Before that:
+# no process of Open MPI's is beside a program without a launcher, where a signal to the group would end it.
 # TRINE_SEED (47) seeds the moments; TRINE_MOMENTS is their number (17; in the full tests 1000).
 . tests/lib.sh
 
@@ -132,8 +133,16 @@ result $good "undisturbed runs"
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho ran >%q\nkill -USR1 $$\n' "$dir/orted-ran" >"$dir/bin/orted"
 chmod +x "$dir/bin/orted"
-OPAL_BINDIR=$dir/bin "$TRAIN" $SMALL --data-path "$data" >"$dir/out" 2>&1 && [ ! -e "$dir/orted-ran" ]
-result $? "a process alone starts no daemon that a signal to its group could end"
+good=0
+for kind in train bytes tokens tokenizer generate eval export doctor; do
+    compose $kind
+    status=0
+    OPAL_BINDIR=$dir/bin "${arguments[@]}" >"$dir/out" 2>&1 || status=$?
+    [ $status -eq "${status_of[$kind]}" ] && [ ! -e "$dir/orted-ran" ] || { good=1 && echo "# $kind: status $status" && break; }
+done
+rm -rf "$dir/ckpt-train" "${outputs:?}"
+mkdir "$outputs"
+result $good "a process alone starts no daemon that a signal to its group could end"
 
 # ---- Checks
 

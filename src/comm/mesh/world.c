@@ -46,12 +46,6 @@ static trine_status check_level(trine_world *world) {
     return TRINE_OK;
 }
 
-/* Open MPI 4 starts a daemon (orted) beside a process without a launcher, for MPI_Comm_spawn alone, and MPI_Init fails if
- * the daemon dies: of a signal to the process group, which until its setsid is the process's own. */
-static void start_no_daemon(void) {
-    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-}
-
 static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
     int running = 0, over = 0, level = 0;
     TRY_MPI(MPI_Initialized(&running));
@@ -62,7 +56,6 @@ static trine_status start_mpi(trine_world *world, int *argc, char ***argv) {
           "destroy the first world last, because that calls MPI_Finalize, or call MPI_Init and "
           "MPI_Finalize yourself");
     if (!running) {
-        start_no_daemon();
         TRY_MPI_BLOCKING(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
         world->finalise = true;
         /* Errors of calls without one of our communicators; a caller's MPI keeps its own handler. */

@@ -15,7 +15,7 @@
  *
  * Arithmetic: 7 products of 2 D flop for each pair below the diagonal, B H (T (T + 1) / 2) 14 D.
  *
- * Each type is compiled in a file of its own (attention_backward_f32.cu and so on): together they took ten
+ * Each type is compiled in a file of its own (attention_backward_f32.cu and so on): together they took 15
  * minutes of one core. */
 #ifndef TRINE_DEVICE_CUDA_ATTENTION_BACKWARD_CUH
 #define TRINE_DEVICE_CUDA_ATTENTION_BACKWARD_CUH

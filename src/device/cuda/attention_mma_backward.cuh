@@ -1,5 +1,5 @@
 /* The backward pass of attention in bf16 or fp16 on the tensor cores: the two kernels of
- * attention_backward.cu, with the same formulas and order, and the tiles of attention_mma.cuh. Four warps
+ * attention_backward.cuh, with the same formulas and order, and the tiles of attention_mma.cuh. Four warps
  * have 16 keys (or queries) each and loop over tiles of queries (or keys), which are copied one tile
  * ahead. A tile of scores is replaced by p and ds in its accumulator registers, which are the left factor
  * of the next product. Only tiles on the diagonal and, for keys, an incomplete last tile are masked; the
