@@ -22,9 +22,8 @@
 # without output below it is run, too. Its exit status must be 0, or that of a line [status N].
 #
 # One POSIX shell runs all commands of a page in order, so they may use each other's variables and files. Its working
-# directory has links to the tree and to the files of the build, and its own folder `build`: a page writes below
-# `build/` only. Its mpirun is a script that calls tools/mpirun.sh, which works as
-# root and on few cores.
+# directory has links to the tree and to the files of the build, and its own folder `build`, which BUILD names: a page
+# writes below `build/` only. Its mpirun is a script that calls tools/mpirun.sh, which works as root and on few cores.
 . tests/lib.sh
 needs awk
 
@@ -67,7 +66,7 @@ while [ $console_at -lt "$console_count" ]; do
     echo $? >"$console_steps/$console_at.status"
 done
 END
-run env -C "$dir/tree" PATH="$dir/bin:$PATH" console_count="$count" console_steps="$steps" sh "$dir/driver"
+run env -C "$dir/tree" BUILD=build PATH="$dir/bin:$PATH" console_count="$count" console_steps="$steps" sh "$dir/driver"
 over=$status
 
 # compared N: the output and status of command N match the page

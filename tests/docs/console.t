@@ -98,6 +98,11 @@ page '$ ls README.md && mpirun -np 2 /bin/sh -c "echo rank"' README.md rank rank
 good 1
 result $? "the source tree and mpirun are available"
 
+BUILD=$(realpath "$BUILD")
+page '$ echo "$BUILD"' build
+good 1
+result $? "the build is named as there, wherever it is: a page's scripts may read BUILD"
+
 printf '%s\n' '```console' '$ seq 3' 1 ... '```' >"$dir/page.md"
 run tests/docs/console.sh --show "$dir/page.md"
 [ "$status" -eq 0 ] && grep -q '^-------- shown' "$dir/out" && prints 1 "printed, status 0" &&
