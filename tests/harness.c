@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "comm/api/comm.h"
+#include "comm/watch/launch.h"
 
 #define MAX_SIZES 16
 #define NAME      160
@@ -129,17 +130,28 @@ int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t c
     return _cmocka_run_group_tests(name, tests, count, NULL, NULL) ? 1 : 0;
 }
 
+/* Before there are threads, MPI's or a library's, which may read the environment meanwhile. Where a rank of several
+ * fails, it aborts. */
+static void set_environment(void) {
+    setenv("CMOCKA_MESSAGE_OUTPUT", "TAP", 0);
+    if (launch_ask().size > 1) setenv("CMOCKA_TEST_ABORT", "1", 1);
+}
+
 int harness_run(int argc, char **argv, const char *name, const struct CMUnitTest *tests,
                 size_t count) {
+    set_environment();
     if (trine_world_create(&harness_world, &argc, &argv) != TRINE_OK) {
         trine_error_print();
         return 1;
     }
     trine_world *job = harness_world;
     const char *worlds = getenv("TRINE_WORLDS");
-    if (trine_world_size(job) > 1) setenv("CMOCKA_TEST_ABORT", "1", 1);
+    if (trine_world_size(job) > 1 && !getenv("CMOCKA_TEST_ABORT")) {
+        fprintf(stderr, "%s: %d ranks of a launcher that tells no number of ranks\n", name,
+                trine_world_size(job));
+        trine_abort(job);
+    }
     if (trine_world_rank(job) != 0 && !freopen("/dev/null", "w", stdout)) return 1;
-    setenv("CMOCKA_MESSAGE_OUTPUT", "TAP", 0);
     trine_world_timeout(job, 60);
     int failed =
         worlds ? run_sizes(job, worlds, name, tests, count) : harness_run_alone(name, tests, count);

@@ -13,13 +13,13 @@ BEGIN {
     writes["src/ckpt/file.c"]           # in folders of random names, and under a lease
     writes["src/ckpt/save.c"]           # files that ckpt/file.c created
     writes["src/ckpt/lease.c"]          # the lease itself
-    writes["src/comm/watch/board.c"]    # in /dev/shm, of a random name
+    writes["src/comm/watch/board.c"]    # in /dev/shm, under a lock
     writes["src/doctor/facts.c"]        # mkstemp: whether a folder can be written
     writes["bench/alternate_rank.c"]    # /proc/self/clear_refs
     writes["bench/tokenfile.c"]         # mkdtemp
     # These read /proc and /sys, under names that they put together.
     reads_system["src/ckpt/lease_record.c"]
-    reads_system["src/comm/watch/board.c"]
+    reads_system["src/comm/watch/launch.c"]
     reads_system["src/doctor/facts.c"]
     reads_system["src/doctor/topology.c"]
     reads_system["src/base/energy.c"]
@@ -40,6 +40,9 @@ BEGIN {
     process["src/device/cuda/host.cu"] = "abort"                      # the same
     process["src/base/processor.c"] = "_exit"                         # before main: the next instruction would be illegal
     process["src/ckpt/lease_record.c"] = "kill"                       # signal 0: whether a process exists
+    threads["src/base/thread.c"] = "pthread_create pthread_sigmask sigfillset"
+    threads["src/base/signals.c"] = "pthread_sigmask" # of the signals that it listens to
+    threads["src/base/output.c"] = "pthread_sigmask"  # SIGXFSZ
     file_limit = 600
     function_limit = 60
     column_limit = 118 # of headers, which no program formats
@@ -124,9 +127,19 @@ function check_include(line,    target) {
     check_foreign(target)
 }
 
-function check_names(code) {
-    if (match(code, /(get|set|unset|put)env[ \t]*\(/) && path ~ /^(src|include|examples)\// && path != "src/base/options.c")
-        fault(substr(code, RSTART, RLENGTH - 1) " belongs to src/base/options.c")
+function check_names(code,    name) {
+    if (match(code, /((get|set|unset|put|clear)env[ \t]*\(|(^|[^A-Za-z_0-9])_*environ[^A-Za-z_0-9])/) && \
+        path ~ /^(src|include|examples|tools)\// && path != "src/base/environment.c") {
+        name = substr(code, RSTART, RLENGTH)
+        gsub(/[^A-Za-z_]/, "", name)
+        fault(name " belongs to src/base/environment.c")
+    }
+    # A thread of the library neither reads the environment nor blocks the signals of a crash: base/thread.c sees to it.
+    if (match(code, /(pthread_create|pthread_sigmask|sigprocmask|sigfillset|thrd_create)[ \t]*\(/) && path ~ /^(src|include)\//) {
+        name = substr(code, RSTART, RLENGTH)
+        gsub(/[^A-Za-z_]/, "", name)
+        if (!index(" " threads[path] " ", " " name " ")) fault(name " belongs to src/base/thread.c; exceptions: tools/layers.awk")
+    }
     if (module == "model" && match(code, /trine_(comm|mesh)[A-Za-z0-9_]*/))
         fault("module model must not use " substr(code, RSTART, RLENGTH) "; communication belongs to src/tp")
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
@@ -187,7 +188,7 @@ static trine_status verify_row(trine_world *world, const settings *s, const char
 
 static trine_status verify_set(trine_world *world, const settings *s, verify_verdict *worst) {
     char path[256];
-    const char *folder = options_environment("TMPDIR");
+    const char *folder = environment_value("TMPDIR");
     snprintf(path, sizeof path, "%s/trine-verify-%ld.bin", folder ? folder : "/tmp",
              (long)getpid());
     trine_status status = write_tokens(path);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/options.h"
+#include "base/environment.h"
 
 #define FOLDER "/sys/class/powercap"
 #define PREFIX "intel-rapl:"
@@ -58,7 +58,7 @@ static bool add(energy *e, const char *folder, const char *domain) {
 }
 
 void energy_open(energy *e) {
-    const char *given = options_environment("TRINE_POWERCAP"), *folder = given ? given : FOLDER;
+    const char *given = environment_value("TRINE_POWERCAP"), *folder = given ? given : FOLDER;
     bool ok = true;
     e->count = 0;
     DIR *all = opendir(folder);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/ending.h"
-#include "base/options.h"
+#include "base/environment.h"
 #include "base/status.h"
 
 #define ENDING ".trine-lock"
@@ -112,7 +112,7 @@ static const char *read_owner(const name_lock *l, char who[LOCK_WHO]) {
 
 static trine_status write_owner(const name_lock *l, const char *label) {
     char who[LOCK_WHO], host[65];
-    const char *job = options_job_name();
+    const char *job = environment_job();
     host_name(host);
     int n = snprintf(who, sizeof who, "%s%.64s%sprocess %ld on %s%s\n", *job ? "job " : "", job,
                      *job ? " (" : "", (long)getpid(), host, *job ? ")" : "");

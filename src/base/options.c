@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/environment.h"
 #include "base/options_file.h"
 #include "base/status.h"
 
@@ -151,14 +152,6 @@ static bool read_double(const option *row, const char *text, double *to) {
     if (!starts_number(text) || *end || end == text || !options_allows(row, value)) return false;
     *to = value;
     return true;
-}
-
-const char *options_environment(const char *name) {
-    return getenv(name);
-}
-
-void options_set_environment(const char *name, const char *value) {
-    setenv(name, value, 0);
 }
 
 bool options_seconds(const char *text, double *seconds) {
@@ -453,7 +446,7 @@ trine_status options_parse(const options *o, int argc, char *const argv[]) {
     check_rows(o);
     mistakes m = {.used = 0};
     cursor c = {o, argv + (argc > 0), argv + argc, &m};
-    options_set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+    environment_set("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     if (o->arguments) *o->argument_count = 0;
     read_words(&c, NULL);
     CHECK(m.count != 1, TRINE_EINVAL, "%s", m.text + strlen("\n  - "));
@@ -577,15 +570,4 @@ void options_help(FILE *out, const options *o) {
     case PAGE_BASH: options_bash(out, o); return;
     default: print_help(out, o);
     }
-}
-
-/* ---- The environment ---- */
-
-const char *options_job_name(void) {
-    static const char *const names[] = {"SLURM_JOB_ID", "PMIX_NAMESPACE"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *job = getenv(names[i]);
-        if (job && *job) return job;
-    }
-    return "";
 }

@@ -235,13 +235,6 @@ void *options_other(const options *o, const option *row);
 bool options_allows(const option *row, double x);
 void options_expected(const option *row, char *text, size_t size);
 
-/* An environment variable; NULL if unset. The only reader of the environment, as the next is its only writer:
- * launchers put a process's rank there before MPI_Init. Not collective. */
-const char *options_environment(const char *name);
-
-/* Sets an environment variable of this process, unless it is set. Not thread-safe. Not collective. */
-void options_set_environment(const char *name, const char *value);
-
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
 
@@ -268,10 +261,6 @@ void options_bash(FILE *out, const options *o);
 
 /* The same for the help: "" if unset. Pure. */
 const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]);
-
-/* The job's name from the batch system or else the launcher (SLURM_JOB_ID, PMIX_NAMESPACE); "" if neither
- * is set. Not collective. */
-const char *options_job_name(void);
 
 /* The name (of `count`, NULLs skipped) nearest to `word`: the shortest that begins with a `word` of three letters or
  * more; else the first one at the least edit distance (insertion, deletion, substitution, transposition of

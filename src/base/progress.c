@@ -10,8 +10,8 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/human.h"
-#include "base/options.h"
 #include "base/terminal_line.h"
 
 #define APART   0.1 /* seconds between lines */
@@ -84,7 +84,7 @@ static int columns_of(int fd) {
  * with, if it has one. */
 static int terminal_columns(FILE *out) {
     char target[64];
-    const char *given = options_environment("COLUMNS");
+    const char *given = environment_value("COLUMNS");
     int columns = given ? atoi(given) : 0;
     if (columns <= 0 && is_rank(getpid()) && launcher_terminal(target)) {
         int fd = open(target, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -99,7 +99,7 @@ static bool terminal_utf8(void) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     const char *value = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && (!value || !*value); i++)
-        value = options_environment(names[i]);
+        value = environment_value(names[i]);
     const char *dot = value ? strchr(value, '.') : NULL;
     return dot && (!strncasecmp(dot + 1, "utf-8", 5) || !strncasecmp(dot + 1, "utf8", 4));
 }

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/options.h"
+#include "base/environment.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
+#include "base/thread.h"
 
 #define COUNT 5
 
@@ -73,7 +74,7 @@ static bool is_ignored(int number) {
 /* Open MPI 4 starts a daemon (orted) beside a process without a launcher, for MPI_Comm_spawn alone, and MPI_Init fails if
  * the daemon dies: of a signal to the process group, which until its setsid is the process's own. */
 static void start_no_daemon(void) {
-    options_set_environment("OMPI_MCA_ess_singleton_isolated", "1");
+    environment_set("OMPI_MCA_ess_singleton_isolated", "1");
 }
 
 trine_status signals_catch(signals_heard heard, bool all) {
@@ -85,7 +86,7 @@ trine_status signals_catch(signals_heard heard, bool all) {
     sem_init(&news, 0, 0);
     if (all) start_no_daemon();
     mask_signals(SIG_BLOCK);
-    int error = pthread_create(&thread, NULL, listen_loop, NULL);
+    int error = thread_start(&thread, listen_loop, NULL);
     if (error) mask_signals(SIG_UNBLOCK);
     CHECK(!error, TRINE_ENOMEM, "cannot create the signal thread: %s", strerror(error));
     pthread_detach(thread);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/input.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
 #include "ckpt/lease_record.h"
@@ -180,11 +181,7 @@ static void *beat(void *context) {
 }
 
 static trine_status start_beating(lease *l) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread */
-    int error = pthread_create(&l->beat_thread, NULL, beat, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = thread_start(&l->beat_thread, beat, l);
     CHECK(!error, TRINE_ENOMEM, "cannot start a thread for the lease of %s: %s", l->dir,
           strerror(error));
     l->beating = true;

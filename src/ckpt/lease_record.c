@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/options.h"
+#include "base/environment.h"
 #include "base/status.h"
 
 #define FIRST_LINE "trine lease 1\n"
@@ -65,7 +65,7 @@ trine_status lease_record_own(lease_record *r) {
     TRY(file_token(r->token));
     gethostname(host, sizeof host - 1);
     copy_word(r->host, sizeof r->host, host);
-    copy_word(r->job, sizeof r->job, options_job_name());
+    copy_word(r->job, sizeof r->job, environment_job());
     fill_process(r);
     return TRINE_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/human.h"
 #include "base/input.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "ckpt/blocks.h"
 #include "ckpt/file.h"
 #include "ckpt/folder.h"
@@ -193,7 +194,7 @@ static void *sync_file(void *context) {
 /* Syncs in a thread: most of a save is disk time, meanwhile the next file is written or hashed.
  * Called after all ranks have written, so that no block is written twice. */
 static void sync_start(save_file *f) {
-    f->syncing = pthread_create(&f->syncer, NULL, sync_file, f) == 0;
+    f->syncing = thread_start(&f->syncer, sync_file, f) == 0;
     if (!f->syncing) sync_file(f);
 }
 

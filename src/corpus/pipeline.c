@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "corpus/reader.h"
 
 #define TICK_NS 100000000u
@@ -69,9 +70,9 @@ static trine_status start(corpus *c, const tokenizer *t) {
     c->r.e = c->encoders[count + 1];
     TRY(make_counters(c));
     for (size_t i = 0; i < count; i++, c->started++)
-        CHECK(!pthread_create(&c->threads[i], NULL, encode_jobs, c), TRINE_ENOMEM,
+        CHECK(!thread_start(&c->threads[i], encode_jobs, c), TRINE_ENOMEM,
               "cannot start thread %zu of %zu; use fewer --threads", i + 1, count);
-    c->reads = !pthread_create(&c->reader_thread, NULL, read_inputs, c);
+    c->reads = !thread_start(&c->reader_thread, read_inputs, c);
     CHECK(c->reads, TRINE_ENOMEM, "cannot start a thread that reads");
     return TRINE_OK;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/options.h"
+#include "base/environment.h"
 #include "base/status.h"
 #include "trace/trace.h"
 
@@ -164,7 +164,7 @@ static trine_status take_memory(trace *t) {
 }
 
 static void name_files(trace *t) {
-    const char *job = options_environment("SLURM_JOB_ID");
+    const char *job = environment_value("SLURM_JOB_ID");
     snprintf(t->job, sizeof t->job, "%d", comm_job_number(t->of.world));
     if (job) snprintf(t->job, sizeof t->job, "%.30s", job);
     for (char *c = t->job; *c; c++)

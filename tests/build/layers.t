@@ -80,6 +80,11 @@ include "oneDNN in ref" src/device/ref/planted.c "<oneapi/dnnl/dnnl.h> belongs" 
 include "model uses a communicator" src/model/planted.c "module model must not use trine_comm" 'static trine_comm *group;'
 include "model asks the mesh" src/model/planted.h "module model must not use trine_mesh_group" 'int f(void) { return !trine_mesh_group(m, 0); }'
 include "comm in the object for GPUs" src/device/cuda/planted.cu "device must not include comm" '#include "comm/api/comm.h"'
+include "setenv in options" src/base/planted.c "setenv belongs to src/base/environment.c" 'void f(void) { setenv("HOME", "/", 0); }'
+include "environ in comm" src/comm/planted.c "environ belongs to src/base/environment.c" 'extern char **environ;'
+include "getenv in a tool" tools/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
+include "a thread of comm's own" src/comm/planted.c "pthread_create belongs to src/base/thread.c" 'void f(void) { pthread_create(&t, NULL, run, NULL); }'
+include "a thread that blocks all signals" src/ckpt/planted.c "sigfillset belongs to src/base/thread.c" 'void f(void) { sigfillset(&all); }'
 include "setenv in comm" src/comm/planted.c "setenv belongs" 'void f(void) { setenv("HOME", "/", 0); }'
 include "getenv in train" src/train/planted.c "getenv belongs" 'const char *f(void) { return getenv("HOME"); }'
 include "a number in the program's locale" src/train/planted.c "printf prints the locale's decimal point" 'int f(double x) { return printf("%.3f", x); }'
@@ -337,7 +342,7 @@ static int f(void) {
 }
 #endif
 END
-accepted "getenv in options, mpi.h in comm, nccl in its files" src/base/options.c <<'END'
+accepted "getenv in environment, mpi.h in comm, nccl in its files" src/base/environment.c <<'END'
 const char *f(void) { return getenv("HOME"); }
 END
 echo '#include <mpi.h>' | accepted "mpi.h in comm" src/comm/planted.c

@@ -149,6 +149,29 @@ static int hang_with_hook(void) {
     return hang(leave_with_7, true);
 }
 
+/* Half 0 has a world and ends without destroying it: at once, or by a signal. */
+static int leave(bool waits) {
+    MPI_Comm comm;
+    trine_world *world;
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, 0, &comm);
+    if (rank / 2 == 0 && refused(trine_world_create_from_mpi(&world, comm))) return 1;
+    if (rank / 2 == 0 && sum(world) != 2) return 2;
+    if (rank == 0) puts("the world is there"), fflush(stdout);
+    while (waits) pause();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return 0;
+}
+
+static int leave_at_once(void) {
+    return leave(false);
+}
+
+static int wait_for_a_signal(void) {
+    return leave(true);
+}
+
 static int fault(void) {
     trine_world *world;
     static char text[] = "the hook was called\n";
@@ -176,6 +199,8 @@ static const struct {
     {"blocked", MPI_THREAD_FUNNELED, hang_in_mpi},
     {"hook", MPI_THREAD_FUNNELED, hang_with_hook},
     {"fault", MPI_THREAD_FUNNELED, fault},
+    {"leaves", MPI_THREAD_FUNNELED, leave_at_once},
+    {"waits", MPI_THREAD_FUNNELED, wait_for_a_signal},
 };
 
 int main(int argc, char **argv) {

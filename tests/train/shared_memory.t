@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # Failures with shared windows: a rank that is killed or stopped while its peers
 # spin or sleep on its counters; the contents of /dev/shm while a job runs, and that nothing is left when
 # it has exited, however it exits; a /dev/shm that is too small, or fills up at the worst moment. The
@@ -95,6 +95,63 @@ ended=$?
 rm -f $segments
 [ $ended -eq 0 ] && clean
 result $? "a killed launcher terminates the ranks, and no window is left"
+
+# ---- What is left is found
+
+# boards: the names of boards
+boards() {
+    there | grep '^/dev/shm/trine-places-'
+}
+
+# A program of which half is in a world: its board has no name, also while it runs, so nothing is left if it ends without
+# trine_world_destroy, or is killed.
+run_ranks 4 "$BUILD/tests/comm/callers_driver" leaves
+[ "$status" -eq 0 ] && prints 1 "the world is there" && clean
+result $? "a program that ends without destroying its world leaves nothing"
+
+background tools/mpirun.sh -np 4 "$BUILD/tests/comm/callers_driver" waits
+eventually 100 prints 1 "the world is there"
+[ "$place" = own ] && boards >"$dir/boards"
+victim=$(pid_of 0)
+kill -KILL "$victim"
+finish
+prints 1 "the world is there" && [ ! -s "$dir/boards" ] && clean
+result $? "nor does one that is killed, whose board has no name while it runs"
+
+# rests NAME: boards as ended processes leave them: before the first write, after the header, while a slot was written,
+# with a ring behind the slots (a file of some TiB that has few pages), and many of them
+rests() {
+    : >"$1-empty"
+    head -c 4096 /dev/zero >"$1-header"
+    { head -c 4096 /dev/zero && printf '\001' && head -c 1023 /dev/zero; } >"$1-written"
+    { head -c 4096 /dev/zero && printf '\002' && head -c 1023 /dev/zero; } >"$1-slot"
+    truncate -s 1T "$1-ring"
+    for ((rest = 0; rest < 100; rest++)); do echo left >"$1-$rest"; done
+}
+
+if [ "$place" = own ]; then
+    mine=/dev/shm/trine-places-left
+    rests $mine
+    mkfifo $mine-pipe && mkdir $mine-folder && ln -s "$dir/out" $mine-link && echo left >/dev/shm/trine-other
+    count=$(boards | wc -l)
+    mknod $mine-other p && chown 65534 $mine-other 2>"$dir/gone" && rm $mine-other && echo left >$mine-other && chown 65534 $mine-other
+    echo used >$mine-used
+    flock -s $mine-used sleep 300 &
+    user=$!
+    eventually 100 eval "! flock -n -x $mine-used true"
+    job 2 --data-path "$data" --dp 2 --transport shm
+    [ "$status" -eq 0 ] && says 1 "trine: removed 105 boards that ended jobs have left" && messages 1 &&
+        [ "$count" = 108 ] && [ "$(boards | sed 's/.*-//' | sort | tr '\n' ' ')" = "folder link other pipe used " ] &&
+        [ -e /dev/shm/trine-other ]
+    result $? "the next start removes what ended jobs have left, once, and nothing else"
+    kill $user
+    rm -rf $mine* /dev/shm/trine-other
+    job 2 --data-path "$data" --dp 2 --transport shm
+    [ "$status" -eq 0 ] && messages 0 && clean
+    result $? "and says nothing if there is nothing"
+else
+    skip "the next start removes what ended jobs have left" "no mount namespace is permitted here"
+fi
 
 # ---- Space
 

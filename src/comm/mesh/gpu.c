@@ -8,7 +8,7 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/watch/watch.h"
 #include "comm/watch/watchdog.h"
-#include "base/options.h"
+#include "base/environment.h"
 #include "base/status.h"
 #include "device/cuda_open.h"
 
@@ -253,7 +253,7 @@ static trine_status open_groups(struct comm_gpus **out, trine_mesh *mesh, const 
 static const char *why_no_nccl(const comm_nccl *nccl) {
     if (!nccl) return "libtrine_cuda.so was built without nccl.h";
     if (nccl->abi != NCCL_ABI) return "libtrine_cuda.so was built from a different source tree";
-    return nccl->find(options_environment("NCCL_HOME"));
+    return nccl->find(environment_value("NCCL_HOME"));
 }
 
 /* The lowest rank that needs NCCL and has none tells all ranks the reason; then no group uses
@@ -284,7 +284,7 @@ int comm_nccl_version(const device *d) {
 
 /* From 2.26 on NCCL can start the kernels of all communicators of a device in the host's order. */
 bool comm_nccl_in_order(int version) {
-    const char *set = options_environment("NCCL_LAUNCH_ORDER_IMPLICIT");
+    const char *set = environment_value("NCCL_LAUNCH_ORDER_IMPLICIT");
     return version >= 22600 && set && strcmp(set, "1") == 0;
 }
 

@@ -100,7 +100,10 @@ static MPI_Comm processes_of(const trine_world *world) {
 static trine_status find_rank(trine_world *world) {
     TRY_MPI(MPI_Comm_rank(processes_of(world), &world->rank));
     TRY_MPI(MPI_Comm_size(processes_of(world), &world->size));
-    if (world->origin) TRY(agree_on_id(world, processes_of(world)));
+    if (world->origin) {
+        TRY(agree_on_id(world, processes_of(world)));
+        watch_world(world->id);
+    }
     world->job = world->rank;
     world->job_size = world->size;
     board_set_rank(world->rank, world->size, world->id);
@@ -164,8 +167,7 @@ static trine_status join(trine_world *world) {
     if (world->size > 1) TRY(mpi_duplicate(&state, processes_of(world)));
     TRY(make_world_group(world, state));
     TRY(learn_hosts(world));
-    if (!world->origin)
-        board_seal(); /* all ranks have joined; of other communicators, nobody knows */
+    board_seal(); /* all ranks of the world have joined its board */
     if (world->size > 1)
         snprintf(prefix, sizeof prefix, "%s rank %d: ", world->names[world->rank], world->rank);
     status_prefix(prefix);
@@ -175,7 +177,6 @@ static trine_status join(trine_world *world) {
 static trine_world *new_world(void) {
     trine_world *w = calloc(1, sizeof *w);
     if (!w) return NULL;
-    w->timeout = watch_limit();
     w->io_timeout = DEFAULT_IO_TIMEOUT;
     w->position = COMM_NOWHERE;
     w->message_limit = INT_MAX / ARENA_ALIGN * ARENA_ALIGN;
@@ -188,6 +189,7 @@ static trine_status begin_world(trine_world **world) {
     CHECK(*world, TRINE_ENOMEM, "no memory for the world");
     (*world)->watched = true;
     watch_start();
+    (*world)->timeout = watch_limit();
     return TRINE_OK;
 }
 
@@ -286,7 +288,6 @@ void trine_world_destroy(trine_world **world) {
         MPI_Finalize();
         watch_leave();
     }
-    if (w->owns_origin) board_seal();
     if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);

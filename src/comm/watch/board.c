@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -16,13 +17,17 @@
 
 #include "base/clock.h"
 #include "base/input.h"
-#include "base/options.h"
+#include "base/signals.h"
 #include "base/status.h"
+#include "comm/watch/launch.h"
 
 #define FOLDER "/dev/shm"
 #define NAME   "trine-places-"
-/* More ranks than any job has; larger numbers from a launcher are ignored. */
-#define MOST_RANKS (1 << 20)
+/* Seconds that a start gives to what ended jobs have left; the next start has the rest. */
+#define SWEEP 1.0
+/* Attempts to open a board that others open and remove meanwhile, and seconds between two. */
+#define OPENINGS 100
+#define APART    0.01
 /* Seconds between two signs of life of a rank that observes others. */
 #define LOOK 0.1
 /* Attempts to read a slot while it is being written. */
@@ -57,20 +62,14 @@ static off_t slot_at(int index) {
     return page_bytes() + (off_t)index * SLOT;
 }
 
-/* What the launcher's environment says. */
-typedef struct {
-    int rank, size; /* size 0: unknown */
-    int node_ranks; /* 0: unknown */
-    uint64_t job;
-} launch;
-
 /* This process's board; all zero if it has none. */
 static struct {
     int users;
     launch start;
     char path[64]; /* "": a private board */
-    int fd;
-    char *map; /* of the header; the own slot's page is mapped separately */
+    bool sealed;   /* path is no longer this board */
+    int fd;        /* with a shared lock, until the process ends */
+    char *map;     /* of the header; the own slot's page is mapped separately */
     char *page;
     board_header *header;
     slot *own;
@@ -81,114 +80,12 @@ static struct {
 static board_header own_header;
 static slot own_slot;
 
-/* ---- Processes ------------------------------------------------------------------------------- */
-
-typedef struct {
-    char state; /* state letter of /proc; 'Z': a zombie */
-    int parent;
-    uint64_t start; /* in clock ticks since the node's boot */
-} process;
-
-/* False if there is no such process. Asks about its first thread: an emulator makes up what a program reads of itself in
- * /proc/PID/stat. */
-static bool process_of(int pid, process *p) {
-    char path[48], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return false;
-    text[n] = '\0';
-    const char *at = strrchr(text, ')'); /* after the name, which may contain anything */
-    if (!at || at[1] != ' ') return false;
-    p->state = at[2];
-    p->parent = atoi(at + 3);
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    if (!at) return false;
-    p->start = strtoull(at + 1, NULL, 10);
-    return true;
-}
-
-static uint64_t own_pids(void) {
-    struct stat is;
-    return stat("/proc/self/ns/pid", &is) == 0 ? (uint64_t)is.st_ino : 0;
-}
-
 /* Whether the process is visible here; then *state is its letter, 'X' if it is gone. */
 static bool look_up(const rank_place *p, char *state) {
     process is;
-    if (!p->pids || p->pids != own_pids()) return false;
+    if (!p->pids || p->pids != process_space()) return false;
     *state = process_of(p->pid, &is) && is.start == p->start ? is.state : 'X';
     return true;
-}
-
-/* ---- The launcher's environment -------------------------------------------------------------- */
-
-static int number_of(const char *const *names) {
-    for (; *names; names++) {
-        const char *text = options_environment(*names);
-        char *end;
-        long n = text ? strtol(text, &end, 10) : -1;
-        if (n >= 0 && n <= MOST_RANKS && end != text && !*end) return (int)n;
-    }
-    return -1;
-}
-
-/* FNV-1a. */
-static uint64_t mix(uint64_t hash, const char *text) {
-    for (; text && *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (hash ^ 0xff) * UINT64_C(0x100000001b3);
-}
-
-/* Whether a process was started with `entry` ("NAME=VALUE") in its environment. */
-static bool has_entry(int pid, const char *entry) {
-    char path[32], *line = NULL;
-    size_t size = 0;
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    FILE *f = fopen(path, "re");
-    while (f && !found && getdelim(&line, &size, '\0', f) > 0) found = strcmp(line, entry) == 0;
-    free(line);
-    if (f) fclose(f);
-    return found;
-}
-
-/* The launcher's process on this node: the nearest ancestor whose environment does not have this
- * rank. Those between are wrappers, for instance a shell that waits for the rank. */
-static int launcher_of(void) {
-    const char *rank = options_environment("PMI_RANK");
-    char entry[32];
-    process above = {.parent = (int)getppid()};
-    snprintf(entry, sizeof entry, "PMI_RANK=%s", rank ? rank : "");
-    while (rank && has_entry(above.parent, entry) && process_of(above.parent, &above)) continue;
-    return above.parent;
-}
-
-/* A hash that the processes of one job on one node have in common with no other process. If no
- * variable names the job (MPICH's Hydra), the launcher's process on the node does. */
-static uint64_t job_of(void) {
-    static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
-                                        "SLURM_STEP_ID"};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    char text[48];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        hash = mix(hash, options_environment(names[i]));
-    bool named = options_environment("PMIX_NAMESPACE");
-    snprintf(text, sizeof text, "%ld %d", (long)geteuid(), named ? 0 : launcher_of());
-    return mix(hash, text);
-}
-
-static launch ask_launcher(void) {
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
-                                        NULL};
-    static const char *const nodes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
-    launch l = {.rank = number_of(ranks), .size = number_of(sizes), .job = job_of()};
-    int node = number_of(nodes);
-    if (l.rank < 0 || l.size < 1 || l.rank >= l.size) return (launch){.size = 0};
-    l.node_ranks = node > 0 && node <= l.size ? node : 0;
-    return l;
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
@@ -249,37 +146,64 @@ void board_look(void) {
 
 /* ---- Joining and leaving --------------------------------------------------------------------- */
 
-/* Removes a board of this user if all its processes are gone. An empty board may be about to be
- * used, and so may one whose slot is being written. */
-static void remove_if_dead(const char *path) {
-    bool dead = false;
-    int fd;
-    slot s;
-    if (input_find(&fd, path) != TRINE_OK) status_clear();
-    for (off_t at = slot_at(0); fd >= 0 && pread(fd, &s, sizeof s, at) == (ssize_t)sizeof s;
-         at += SLOT) {
-        char state;
-        if (s.version == 0) continue;
-        dead = !(s.version & 1) && look_up(&s.at, &state) && state == 'X';
-        if (!dead) break;
-    }
-    if (fd >= 0) close(fd);
-    if (dead) unlink(path);
+/* Whether the path is still the open file. */
+static bool is_named(int fd, const char *path) {
+    struct stat own, named;
+    return !fstat(fd, &own) && !lstat(path, &named) && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
 }
 
+/* Removes a board that no process has open, whatever is in it: each of its processes has it locked until it ends. */
+static bool remove_if_dead(const char *path) {
+    int fd;
+    if (input_find(&fd, path) != TRINE_OK) status_clear();
+    bool dead =
+        fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, path) && unlink(path) == 0;
+    if (fd >= 0) close(fd);
+    return dead;
+}
+
+/* Removes the boards of this user's ended jobs, and says so. */
 static void sweep(void) {
     DIR *folder = opendir(FOLDER);
     struct dirent *entry;
-    while (folder && (entry = readdir(folder)) != NULL) {
-        char path[sizeof FOLDER + sizeof entry->d_name + 1];
+    char last[sizeof FOLDER + sizeof entry->d_name + 1], text[sizeof last + 80];
+    int removed = 0;
+    double start = clock_seconds();
+    while (folder && clock_seconds() - start < SWEEP && (entry = readdir(folder)) != NULL) {
+        char path[sizeof last];
         struct stat is;
         if (strncmp(entry->d_name, NAME, strlen(NAME)) != 0) continue;
         snprintf(path, sizeof path, FOLDER "/%s", entry->d_name);
-        if (strcmp(path, board.path) != 0 && lstat(path, &is) == 0 && S_ISREG(is.st_mode) &&
-            is.st_uid == geteuid())
-            remove_if_dead(path);
+        if (lstat(path, &is) != 0 || !S_ISREG(is.st_mode) || is.st_uid != geteuid()) continue;
+        if (!remove_if_dead(path)) continue;
+        removed++;
+        strcpy(last, path);
     }
     if (folder) closedir(folder);
+    if (!removed) return;
+    snprintf(text, sizeof text, "removed %d board%s that ended jobs have left: %s%s", removed,
+             removed > 1 ? "s" : "", removed > 1 ? "the last was " : "", last);
+    signals_say(text);
+}
+
+/* Keeps others from removing the board. What is in a board that nobody has locked was left by an earlier job of this
+ * name. False: another process is about to remove it. Without such locks all boards are kept. */
+static bool lock_board(int fd) {
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0) return false;
+    return flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+/* -1: it cannot be opened. */
+static int open_board(const char *path) {
+    for (int i = 0; i < OPENINGS; i++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0) return -1;
+        if (lock_board(fd) && is_named(fd, path)) return fd;
+        close(fd);
+        clock_nap(APART);
+    }
+    return -1;
 }
 
 /* Allocates memory for the header and for this rank's slot now, instead of when they are
@@ -324,7 +248,7 @@ static bool join_shared(void) {
     if (!board.start.size) return false;
     snprintf(board.path, sizeof board.path, FOLDER "/" NAME "%016" PRIx64, board.start.job);
     sweep();
-    board.fd = open(board.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    board.fd = open_board(board.path);
     bool joined = board.fd >= 0 && attach(board.fd, board.start.rank);
     if (board.fd >= 0 && !board.own) unlink(board.path); /* no space left */
     if (!joined) detach();
@@ -345,7 +269,7 @@ static void init_slot(slot *s) {
     p->rank = board.start.size ? board.start.rank : 0;
     p->size = board.start.size ? board.start.size : 1;
     p->pid = (int32_t)getpid();
-    p->pids = own_pids();
+    p->pids = process_space();
     p->group = p->peer = -1;
     if (process_of(p->pid, &own)) p->start = own.start;
     if (gethostname(p->host, sizeof p->host - 1) != 0) strcpy(p->host, "unknown");
@@ -354,12 +278,10 @@ static void init_slot(slot *s) {
 
 static atomic_bool leaving;
 
-void board_join(void) {
-    if (board.users++) return;
-    leaving = false;
-    board.start = ask_launcher();
+static void take_slot(void) {
     board.fd = -1;
     board.neighbour = -1;
+    board.sealed = false;
     if (!join_shared()) {
         memset(&own_header, 0, sizeof own_header);
         memset(&own_slot, 0, sizeof own_slot);
@@ -372,8 +294,33 @@ void board_join(void) {
     board_written();
 }
 
+static void leave_slot(void) {
+    board_write()->size = 0;
+    board_written();
+    board_seal();
+    detach();
+    board.own = NULL;
+    board.header = NULL;
+    board.path[0] = '\0';
+}
+
+void board_join(void) {
+    if (board.users++) return;
+    leaving = false;
+    board.start = launch_ask();
+    take_slot();
+}
+
+void board_move(uint64_t world) {
+    if (board.users != 1 || !board.path[0]) return;
+    leave_slot();
+    board.start.job = launch_mix(board.start.job, world);
+    take_slot();
+}
+
 void board_seal(void) {
-    if (board.path[0]) unlink(board.path);
+    if (board.path[0] && !board.sealed && is_named(board.fd, board.path)) unlink(board.path);
+    board.sealed = true;
 }
 
 void board_begin_leaving(void) {
@@ -385,13 +332,7 @@ bool board_is_leaving(void) {
 }
 
 void board_leave(void) {
-    if (!board.users || --board.users) return;
-    board_write()->size = 0;
-    board_written();
-    detach();
-    board.own = NULL;
-    board.header = NULL;
-    board.path[0] = '\0';
+    if (board.users && !--board.users) leave_slot();
 }
 
 uint64_t board_token(void) {
@@ -466,7 +407,7 @@ bool board_observe(double seconds, rank_status self, sighting **all, int *count)
     }
     for (int i = 0; made && i < *count; i++) {
         const slot *then = find(before, first, &now[i].at);
-        bool own = now[i].at.pid == getpid() && now[i].at.pids == own_pids();
+        bool own = now[i].at.pid == getpid() && now[i].at.pids == process_space();
         (*all)[i].at = now[i].at;
         (*all)[i].moved = !then || has_moved(&then->at, &now[i].at);
         (*all)[i].state = (int32_t)(own ? self : state_of(then ? then : &now[i], &now[i]));

@@ -1,13 +1,17 @@
 /* The board: the state of every rank of this node, written by each rank and read by a rank that has waited too
  * long, or by the watch thread of a rank that is blocked (watch.h). It lies in /dev/shm, exists before MPI is
  * initialised, and costs a rank a few stores a call. Its name is removed as soon as all ranks have joined, so that
- * no job leaves it behind, unless it is killed before; the next job that makes a board removes those whose
- * processes are gone. Ranks of a caller's communicators join when they like: there the first that leaves removes it,
- * and who comes later has another board, as on another node.
+ * no job leaves it behind, unless it is killed before. The ranks of a caller's communicator, which others of the job
+ * may not be in, have a board of their own from the moment on that they have agreed on their world's number
+ * (board_move), and its name is removed as soon.
  *
- * Ranks find each other through the launcher's environment (Open MPI, PMIx, PMI of MPICH and of Slurm). If the
- * environment has no such variables, /dev/shm is full, or another process holds the slot, a rank uses a private
- * board: reports then know less, and nothing else changes.
+ * A process has its board locked (flock, shared) until it ends, however it ends. So a board that can be locked
+ * exclusively is of a job that is gone, whatever it contains: the next start removes it, and says so. That costs an
+ * open and a lock for each, and a start gives a second to it at most.
+ *
+ * Ranks find each other through the launcher's environment (launch.h). If the environment has no such variables,
+ * /dev/shm is full, or another process holds the slot, a rank uses a private board: reports then know less, and
+ * nothing else changes.
  *
  * Invariant: a slot is written only by its own process, and a reader never waits for it: a rank that was stopped
  * during a write is shown as it was, with texts terminated. Nothing here calls MPI. */
@@ -79,9 +83,14 @@ typedef struct {
 
 /* ---- This process's slot --------------------------------------------------------------------- */
 
-/* Takes this process's slot. May be called again; each call needs its board_leave. Not collective. */
+/* Takes this process's slot, in the board of the job. May be called again; each call needs its board_leave. Not
+ * collective. */
 void board_join(void);
 void board_leave(void);
+/* Takes a slot in the board of this world instead (a number that its ranks have in common), and leaves the job's,
+ * whose name it removes: whoever of other worlds joins later has another, as on another node. Nothing if the process
+ * has joined more than once, or has a private board. No other thread may use the board meanwhile. Not collective. */
+void board_move(uint64_t world);
 /* Whether this process has begun to leave (board_begin_leaving) the last of the worlds that it has joined. From any
  * thread. */
 void board_begin_leaving(void);

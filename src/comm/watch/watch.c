@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/options.h"
+#include "base/thread.h"
 
 #define DEFAULT_TIMEOUT 600.0
 /* Seconds between two looks of the thread. */
@@ -32,12 +33,13 @@ static struct {
     bool runs;
     pthread_mutex_t lock;
     pthread_cond_t ends;
-    bool end;                   /* guarded by lock */
-    _Atomic double limit;       /* NAN: not set */
+    bool end;     /* guarded by lock */
+    double given; /* by watch_timeout; NAN: the environment's */
+    _Atomic double limit;
     _Atomic(const char *) call; /* NULL: no call in progress */
     _Atomic uint32_t number;    /* of calls so far */
     _Atomic(place_words) words;
-} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = NAN};
+} watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = NAN, .limit = DEFAULT_TIMEOUT};
 
 double watch_step(double *last) {
     double now = clock_seconds(), step = *last > 0 ? now - *last : 0;
@@ -45,20 +47,25 @@ double watch_step(double *last) {
     return step < WATCH_LOOK ? step : WATCH_LOOK;
 }
 
-void watch_timeout(double seconds) {
-    watch.limit = seconds;
-}
-
 /* An invalid value is ignored. */
 static double environment_limit(void) {
-    const char *text = options_environment("TRINE_TIMEOUT");
+    const char *text = environment_value("TRINE_TIMEOUT");
     double seconds;
     return text && options_seconds(text, &seconds) ? seconds : DEFAULT_TIMEOUT;
 }
 
+/* Before the thread needs it, which must not ask the environment. */
+static void settle_limit(void) {
+    watch.limit = isnan(watch.given) ? environment_limit() : watch.given;
+}
+
+void watch_timeout(double seconds) {
+    watch.given = seconds;
+    settle_limit();
+}
+
 double watch_limit(void) {
-    double limit = watch.limit;
-    return isnan(limit) ? environment_limit() : limit;
+    return watch.limit;
 }
 
 void watch_words(place_words words) {
@@ -203,31 +210,39 @@ static void *watch_loop(void *unused) {
     return unused;
 }
 
-static bool start_thread(void) {
-    sigset_t all, before;
-    if (clock_cond_init(&watch.ends)) return false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+static void start_thread(void) {
+    if (clock_cond_init(&watch.ends)) return;
     watch.end = false;
-    int error = pthread_create(&watch.thread, NULL, watch_loop, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
+    watch.runs = thread_start(&watch.thread, watch_loop, NULL) == 0;
+    if (!watch.runs) pthread_cond_destroy(&watch.ends);
+}
+
+static void stop_thread(void) {
+    if (!watch.runs) return;
+    pthread_mutex_lock(&watch.lock);
+    watch.end = true;
+    pthread_cond_signal(&watch.ends);
+    pthread_mutex_unlock(&watch.lock);
+    pthread_join(watch.thread, NULL);
+    pthread_cond_destroy(&watch.ends);
+    watch.runs = false;
 }
 
 void watch_start(void) {
     board_join();
-    if (!watch.users++) watch.runs = start_thread();
+    if (watch.users++) return;
+    settle_limit();
+    start_thread();
+}
+
+void watch_world(uint64_t world) {
+    if (watch.users != 1) return;
+    stop_thread(); /* it reads the board */
+    board_move(world);
+    start_thread();
 }
 
 void watch_stop(void) {
-    if (watch.users && !--watch.users && watch.runs) {
-        pthread_mutex_lock(&watch.lock);
-        watch.end = true;
-        pthread_cond_signal(&watch.ends);
-        pthread_mutex_unlock(&watch.lock);
-        pthread_join(watch.thread, NULL);
-        pthread_cond_destroy(&watch.ends);
-        watch.runs = false;
-    }
+    if (watch.users && !--watch.users) stop_thread();
     board_leave();
 }

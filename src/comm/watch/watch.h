@@ -6,7 +6,7 @@
  * Unobserved time does not count as wait time: a look counts at most WATCH_LOOK seconds since the look before, so
  * that the waits of a job that was suspended as a whole do not grow while it is suspended.
  *
- * One thread a process. It blocks all signals.
+ * One thread a process (base/thread.h), which reads no environment: MPI_Init, in another thread, changes it.
  * Cost: ten wake-ups a second. */
 #ifndef TRINE_COMM_WATCH_WATCH_H
 #define TRINE_COMM_WATCH_WATCH_H
@@ -22,8 +22,12 @@ double watch_step(double *last);
  * limit. Not collective. */
 void watch_start(void);
 void watch_stop(void);
+/* After watch_start, before the world has communicated: this process's first world is one of a caller's communicator,
+ * with this number (board_move). In a process that is in a world already: nothing. */
+void watch_world(uint64_t world);
 
-/* The limit of blocking calls, in seconds; 0: none. NAN: TRINE_TIMEOUT from the environment, or 600. */
+/* The limit of blocking calls, in seconds; 0: none. NAN: TRINE_TIMEOUT from the environment, or 600, as it is now and
+ * at each watch_start of a process that is in no world. */
 void watch_timeout(double seconds);
 double watch_limit(void);
 

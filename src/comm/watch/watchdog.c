@@ -28,6 +28,7 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/thread.h"
 
 /* Seconds for which ranks are observed: in 1 s a live rank has given many signs of life. */
 #define SIGHT 1.0
@@ -504,7 +505,7 @@ trine_status comm_with_files(trine_world *world, trine_status (*work)(void *cont
                      .context = context,
                      .lock = PTHREAD_MUTEX_INITIALIZER,
                      .ends = PTHREAD_COND_INITIALIZER};
-    if (pthread_create(&thread, NULL, work_on, &job) != 0) return work(context);
+    if (thread_start(&thread, work_on, &job) != 0) return work(context);
     answer_meanwhile(world, &job);
     pthread_join(thread, NULL);
     if (job.status != TRINE_OK) status_give(&job.trail);
