@@ -180,15 +180,18 @@ int spec_edges(const program_spec *s) {
     return spec_chunks(s) - 1;
 }
 
+edge_kind spec_edge_between(int from, int to, int stages) {
+    bool closes = from == stages - 1 && to == 0;
+    return from == to       ? EDGE_LOCAL
+           : to == from + 1 ? EDGE_NEXT
+           : to == from - 1 ? EDGE_BACK
+           : closes         ? EDGE_WRAP
+                            : EDGE_NONE;
+}
+
 spec_edge spec_edge_of(const program_spec *s, int edge) {
     int from = spec_stage_of(s, edge), to = spec_stage_of(s, edge + 1);
-    bool closes = from == s->stages - 1 && to == 0;
-    edge_kind kind = from == to       ? EDGE_LOCAL
-                     : to == from + 1 ? EDGE_NEXT
-                     : to == from - 1 ? EDGE_BACK
-                     : closes         ? EDGE_WRAP
-                                      : EDGE_NONE;
-    return (spec_edge){from, to, kind};
+    return (spec_edge){from, to, spec_edge_between(from, to, s->stages)};
 }
 
 bool spec_edge_is_local(const program_spec *s, int edge) {

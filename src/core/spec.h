@@ -133,6 +133,7 @@ typedef struct {
     int from, to; /* stages */
     edge_kind kind;
 } spec_edge;
+edge_kind spec_edge_between(int from, int to, int stages);
 int spec_edges(const program_spec *s);
 spec_edge spec_edge_of(const program_spec *s, int edge);
 /* Whether there is such an edge and it is EDGE_LOCAL. */

@@ -184,7 +184,47 @@ static trine_status fill_stage(const reader *r, pp_orders *o, int stage) {
     return TRINE_OK;
 }
 
-/* Each chunk lies on one stage, and no number is left out. */
+/* Where the first action of a chunk stands. */
+static const pp_action *first_of(const pp_orders *o, int chunk, int *column) {
+    const pp_actions *row = &o->order[o->place[chunk]];
+    int n = 0;
+    while (row->at[n].chunk != chunk) n++;
+    *column = o->column[o->place[chunk]][n];
+    return &row->at[n];
+}
+
+static trine_status lacks_chunk(const reader *r, const pp_orders *o, int chunk) {
+    int last = o->chunks - 1, column;
+    const pp_action *a = first_of(o, last, &column);
+    return RAISE(TRINE_EINVAL,
+                 "%s: chunk %d has no actions, but chunk %d has, in row %d, column %d (%d%c%d); "
+                 "chunks are numbered from 0 without gaps",
+                 r->path, chunk, last, o->place[last] + 1, column, last, PP_LETTERS[a->kind],
+                 a->micro);
+}
+
+static trine_status lies_far(const reader *r, const pp_orders *o, int chunk) {
+    int row = o->place[chunk] + 1, column;
+    const pp_action *a = first_of(o, chunk, &column);
+    return RAISE(TRINE_EINVAL,
+                 "%s: row %d, column %d (%d%c%d): chunk %d is on row %d of %d, but chunk %d on row "
+                 "%d; the next chunk must be on the same row, the next or the previous one, or on "
+                 "the first after the last",
+                 r->path, row, column, chunk, PP_LETTERS[a->kind], a->micro, chunk, row, o->stages,
+                 chunk - 1, o->place[chunk - 1] + 1);
+}
+
+/* No number is left out, and a chunk lies where the messages of the one before can reach it. */
+static trine_status check_chunks(const reader *r, const pp_orders *o) {
+    for (int c = 0; c < o->chunks; c++)
+        if (o->place[c] < 0) return lacks_chunk(r, o, c);
+    for (int c = 1; c < o->chunks; c++)
+        if (spec_edge_between(o->place[c - 1], o->place[c], o->stages) == EDGE_NONE)
+            return lies_far(r, o, c);
+    return TRINE_OK;
+}
+
+/* Each chunk lies on one stage. */
 static trine_status find_places(const reader *r, pp_orders *o) {
     int chunks[PROGRAM_STAGES] = {0};
     for (int c = 0; c < o->chunks; c++) o->place[c] = -1;
@@ -202,12 +242,7 @@ static trine_status find_places(const reader *r, pp_orders *o) {
                   "%s: row %d, column %d: at most %d chunks per row", r->path, p + 1,
                   o->column[p][n], STAGE_CHUNKS);
         }
-    for (int c = 0; c < o->chunks; c++)
-        CHECK(o->place[c] >= 0, TRINE_EINVAL,
-              "%s: chunk %d has no actions, but chunk %d has; chunks are numbered from 0 without "
-              "gaps",
-              r->path, c, o->chunks - 1);
-    return TRINE_OK;
+    return check_chunks(r, o);
 }
 
 static trine_status arrange(reader *r, pp_orders *o) {

@@ -1,8 +1,9 @@
 /* Pipeline parallelism: the assignment of units to chunks (split.c) and of chunks to stages (place.c), the order of
- * computation (order.h has the interface of a schedule), messages between stages (messages.c), their order in one
- * queue (one_queue.c), buffers (buffers.c), and the gradients of a token matrix that two stages share (tie.c). Passes
- * are pure: they build and rewrite programs (core/program.h). Files of instructions also have the functions that run
- * them and count their bytes. simulate.h says when each instruction would run.
+ * computation (order.h has the interface of a schedule), messages between stages (messages.c), the order of receives
+ * (receives.c), that of messages in one queue (one_queue.c), buffers (buffers.c), and the gradients of a token matrix
+ * that two stages share (tie.c). Passes are pure: they build and rewrite programs (core/program.h). Files of
+ * instructions also have the functions that run them and count their bytes. simulate.h says when each instruction would
+ * run.
  *
  * Schedules:
  *   naive   one micro-batch in flight in the whole pipeline; 1 slot
@@ -48,6 +49,10 @@ trine_status pp_slots(const program_spec *s, int stage, int *slots);
  * pipeline parallelism", ICLR 2024, section 2. Slots, streams and keep buffers are set by pp_buffers. Errors:
  * TRINE_ENOMEM. */
 trine_status pp_order(program *p);
+
+/* Pass over all stages, for QUEUES_PER_EDGE: receives in the order in which their messages are sent (receives.c). It
+ * changes nothing where they are in that order, as those of all schedules by name are. Errors: TRINE_ENOMEM. */
+trine_status pp_receives(program *stages);
 
 /* Pass over all stages, for ONE_QUEUE: moves and groups messages until one queue for each stage suffices. Two stages
  * that send to each other exchange both messages in a message group where the messages are neighbours, as Megatron-LM

@@ -6,6 +6,7 @@
 const run_pass *run_passes(void) {
     static const run_pass passes[] = {{.stage = pp_order},
                                       {.of = &part_SEND_ACT},
+                                      {.all = pp_receives},
                                       {.all = pp_one_queue},
                                       {.all = pp_buffers},
                                       {.of = &part_REDUCE},

@@ -283,7 +283,11 @@ static void test_refused(void **state) {
         {"0F0,0B0\n1RECV_F0\n", "f: row 2 has communication alone"},
         {"0F0,0B0\n1F0,0B0\n",
          "f: row 2, column 2 (0B0): chunk 0 is on row 1; a chunk lies on one row"},
-        {"0F0,0B0\n2F0,2B0\n", "f: chunk 1 has no actions, but chunk 2 has"},
+        {"0F0,0B0\n2F0,2B0\n",
+         "f: chunk 1 has no actions, but chunk 2 has, in row 2, column 1 (2F0)"},
+        {"0F0,0B0,3F0,3B0\n2F0,2B0\n,1F0,1B0\n4F0,4B0\n",
+         "f: row 3, column 2 (1F0): chunk 1 is on row 3 of 4, but chunk 0 on row 1; the next "
+         "chunk"},
         {"0F0,0B0,0F2,0B2\n", "f: row 1: 0F1 is missing, but there is 0F2 in row 1, column 3; each "
                               "chunk runs all micro-batches"},
         {"0F0,0B0,0F1,0B1\n1F0,1B0\n",
