@@ -8,7 +8,6 @@
 #include "base/grow.h"
 #include "base/input.h"
 #include "base/status.h"
-#include "config/config.h"
 
 #define LOG_BYTES ((uint64_t)1 << 30)
 
@@ -22,30 +21,6 @@ typedef struct {
     int count, room;
 } reader;
 
-static trine_status bad_option(const reader *r, const char *text) {
-    return RAISE(TRINE_EDATA, "%s, line %d: \"%s\" is no option with a value that this version has",
-                 r->path, r->line, text);
-}
-
-/* "--num-layers=2", or "--bf16". The value points into the text. What a step does not depend on, as a path, is left
- * out. */
-static trine_status take_option(const reader *r, const options *o, const char *text) {
-    CHECK(text && !strncmp(text, "--", 2), TRINE_EDATA,
-          "%s, line %d: an option of \"run\" is no --NAME=VALUE", r->path, r->line);
-    const char *name = text + 2;
-    size_t length = strcspn(name, "=");
-    for (size_t n = 0; n < o->count; n++) {
-        const option *row = &o->rows[n];
-        bool is = row->name && strlen(row->name) == length && !memcmp(row->name, name, length);
-        if (is && row->role < OPTION_JOINT) return TRINE_OK;
-        if (is && options_member(o, row) &&
-            options_take(o, row, name[length] ? name + length + 1 : "on"))
-            return TRINE_OK;
-    }
-    status_clear(); /* of a family that there is not */
-    return bad_option(r, text);
-}
-
 static trine_status read_count(const reader *r, const cJSON *of, const char *name, int *count) {
     uint64_t number;
     bool known = json_integer(json_member(of, name), &number) && number >= 1 && number <= 1 << 30;
@@ -55,21 +30,26 @@ static trine_status read_count(const reader *r, const cJSON *of, const char *nam
     return TRINE_OK;
 }
 
+/* What of the line is not known here. */
+static trine_status say_note(const cJSON *of, const char *place) {
+    char *note;
+    TRY(logged_note(of, place, &note));
+    if (note) fprintf(stderr, "trine: %s\n", note);
+    free(note);
+    return TRINE_OK;
+}
+
 /* How the run was started; the steps so far are those of another start. `line` then belongs to the run. */
-static trine_status read_run(reader *r, cJSON *line) {
+static trine_status read_run(reader *r, cJSON *line, const char *place) {
     calibrate_run *run = r->run;
-    const cJSON *of = json_member(line, "run"), *list = json_member(of, "options");
-    cJSON_Delete(run->options);
-    *run = (calibrate_run){.config = trine_config_default(), .options = line};
+    const cJSON *of = json_member(line, "run");
+    cJSON_Delete(run->line);
+    *run = (calibrate_run){.line = line};
     r->count = 0;
     TRY(read_count(r, of, "ranks", &run->ranks));
     TRY(read_count(r, of, "nodes", &run->nodes));
-    CHECK(cJSON_IsArray(list), TRINE_EDATA, "%s, line %d: \"run\" has no options", r->path,
-          r->line);
-    const options o = config_options(&run->config, NULL, NULL);
-    for (const cJSON *item = list->child; item; item = item->next)
-        TRY(take_option(r, &o, json_text(item)));
-    return TRINE_OK;
+    TRY(say_note(of, place));
+    return logged_read(&run->started, of, place);
 }
 
 static trine_status add_step(reader *r, double seconds) {
@@ -90,9 +70,9 @@ static trine_status read_line(reader *r, const char *text, size_t bytes) {
     const cJSON *seconds = json_member(line, "seconds");
     double took = cJSON_IsNumber(seconds) ? seconds->valuedouble : 0;
     bool starts = json_member(line, "run"), step = seconds != NULL;
-    trine_status status = starts ? read_run(r, line) : TRINE_OK;
+    trine_status status = starts ? read_run(r, line, place) : TRINE_OK;
     if (!starts) cJSON_Delete(line);
-    if (status == TRINE_OK && step && r->run->options) status = add_step(r, took);
+    if (status == TRINE_OK && step && r->run->line) status = add_step(r, took);
     return status;
 }
 
@@ -105,7 +85,7 @@ static trine_status read_lines(reader *r, const char *text, size_t bytes) {
         r->line++;
         TRY(read_line(r, at, (size_t)(next - at)));
     }
-    CHECK(r->run->options, TRINE_EDATA,
+    CHECK(r->run->line, TRINE_EDATA,
           "%s: no line says how its run was started (\"run\", docs/formats.md); "
           "logs of version 0.1.0 do not",
           r->path);
@@ -144,7 +124,7 @@ trine_status calibrate_read(calibrate_run *run, const char *path) {
 }
 
 void calibrate_run_end(calibrate_run *run) {
-    cJSON_Delete(run->options);
+    cJSON_Delete(run->line);
     *run = (calibrate_run){0};
 }
 
@@ -159,7 +139,7 @@ trine_status calibrate_factor(const calibrate_run *run, const hardware *machine,
     CHECK(run->nodes == nodes, TRINE_EDATA,
           "%s: %d ranks on %d nodes; with %.0f ranks a node, as --hardware says, they are on %d",
           path, run->ranks, run->nodes, machine->node_ranks, nodes);
-    trine_status status = rehearse(&r, &run->config, run->ranks, REHEARSE_PLAN);
+    trine_status status = rehearse(&r, &run->started.config, run->ranks, REHEARSE_PLAN);
     if (status == TRINE_OK) status = forecast_step(&r, &rules, &f);
     rehearsal_end(&r);
     TRY(status);

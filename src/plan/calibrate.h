@@ -3,7 +3,7 @@
 #ifndef TRINE_PLAN_CALIBRATE_H
 #define TRINE_PLAN_CALIBRATE_H
 
-#include "base/json.h"
+#include "config/logged.h"
 #include "plan/forecast.h"
 
 #define CALIBRATE_LEFT_OUT 2 /* first steps: they allocate, and fill caches */
@@ -11,15 +11,15 @@
 #define CALIBRATE_MOST     10 /* a run that is so many times as fast or slow is one of another machine */
 
 typedef struct {
-    trine_config config;
+    logged_options started;
     int ranks, nodes;
     int steps;      /* that were measured and not left out */
     double seconds; /* their median */
-    cJSON *options; /* owned: has the texts of config */
+    cJSON *line;    /* owned: has the texts of `started` */
 } calibrate_run;
 
 /* Reads the steps behind the last line that says how a run was started: a run that resumed another with other options
- * has its own steps only.
+ * has its own steps only. What of that line is not known here is said on standard error.
  * Destroy with calibrate_run_end, on failure as well. Errors: TRINE_EDATA with path, line and value: no line says how
  * the run was started, an option is unknown, there are too few steps; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status calibrate_read(calibrate_run *run, const char *path);

@@ -5,57 +5,13 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "config/config.h"
+#include "config/logged.h"
 #include "plan/forecast.h"
 #include "plan/report.h"
 #include "pp/simulate.h"
 #include "report/page_json.h"
 
 #define MOST_PASSES 100000 /* that are drawn */
-
-/* ---- The configuration ------------------------------------------------------------------------ */
-
-/* Data are not here, and no plan depends on them. */
-static bool is_planned(const char *word) {
-    static const char *const others[] = {"data-path=", "val-data-path=", "tokenizer="};
-    for (size_t n = 0; n < sizeof others / sizeof *others; n++)
-        if (!strncmp(word, others[n], strlen(others[n]))) return false;
-    return true;
-}
-
-/* "--name=value", also of "name=value"; "--name" of a flag that is on. Owned by the caller; NULL: no memory. */
-static char *make_word(const char *text) {
-    size_t size = strlen(text) + 3;
-    char *word = malloc(size);
-    if (!word) return NULL;
-    snprintf(word, size, "--%s", text + 2 * !strncmp(text, "--", 2));
-    char *value = strchr(word, '=');
-    if (value && !strcmp(value, "=on")) *value = '\0';
-    return word;
-}
-
-/* The text of a string option lies in `words`, [count + 1], which the caller frees after the last use of *config. */
-static trine_status read_options(const cJSON *list, char **words, trine_config *config) {
-    int count = 1;
-    trine_run run = {0};
-    *config = trine_config_default();
-    options o = config_options(config, &run, &run.checkpoint);
-    words[0] = strdup("log");
-    CHECK(words[0], TRINE_ENOMEM, "no memory for options");
-    for (const cJSON *w = list ? list->child : NULL; w; w = w->next) {
-        if (!json_text(w)) continue;
-        words[count] = make_word(w->valuestring);
-        CHECK(words[count], TRINE_ENOMEM, "no memory for options");
-        if (is_planned(words[count] + 2))
-            count++;
-        else
-            free(words[count]), words[count] = NULL;
-    }
-    o.program = "log";
-    TRY(options_parse(&o, count, words));
-    config->data.data_path = "(none)";
-    return TRINE_OK;
-}
 
 /* ---- Parts ------------------------------------------------------------------------------------ */
 
@@ -196,25 +152,14 @@ static trine_status print_rehearsed(const rehearsal *h, const hardware *machine,
     return draws ? print_units_of_time(h, out) : TRINE_OK;
 }
 
-static trine_status rehearse_words(const cJSON *list, char **words, const hardware *machine,
-                                   FILE *out) {
-    trine_config config;
+static trine_status plan(const log_start *start, const hardware *machine, FILE *out) {
+    logged_options started;
     rehearsal h = {0};
-    TRY(read_options(list, words, &config));
-    trine_status status = rehearse(&h, &config, 0, REHEARSE_PLAN);
+    TRY(logged_read(&started, start->run, "the log"));
+    started.config.data.data_path = "(none)";
+    trine_status status = rehearse(&h, &started.config, 0, REHEARSE_PLAN);
     if (status == TRINE_OK) status = print_rehearsed(&h, machine, out);
     rehearsal_end(&h);
-    return status;
-}
-
-static trine_status plan(const log_start *start, const hardware *machine, FILE *out) {
-    const cJSON *list = json_member(start->run, "options");
-    int room = cJSON_GetArraySize(list) + 2;
-    char **words = calloc((size_t)room, sizeof *words);
-    CHECK(words, TRINE_ENOMEM, "no memory for options");
-    trine_status status = rehearse_words(list, words, machine, out);
-    for (int n = 0; n < room; n++) free(words[n]);
-    free(words);
     return status;
 }
 

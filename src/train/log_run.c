@@ -6,7 +6,7 @@
 
 #include "comm/api/axes.h"
 #include "comm/api/comm.h"
-#include "config/config.h"
+#include "config/given.h"
 
 static bool add_string(cJSON *array, const char *text) {
     cJSON *item = array ? cJSON_CreateString(text) : NULL;
@@ -34,42 +34,29 @@ static bool add_hosts(cJSON *object, const trine_trainer *t) {
     return ok;
 }
 
+typedef struct {
+    cJSON *array;
+    bool ok;
+} words;
+
 /* "--name=value", or "--name" of a flag. */
-static bool add_option(cJSON *array, const option *row, const char *value) {
+static void add_option(void *to, const option *row, const char *value) {
+    words *w = to;
     size_t size = strlen(row->name) + strlen(value) + 4;
     char *text = malloc(size);
-    if (!text) return false;
     bool flag = row->kind == OPTION_KIND_FLAG;
-    snprintf(text, size, "--%s%s%s", row->name, flag ? "" : "=", flag ? "" : value);
-    bool ok = add_string(array, text);
+    if (text) snprintf(text, size, "--%s%s%s", row->name, flag ? "" : "=", flag ? "" : value);
+    w->ok = w->ok && text && add_string(w->array, text);
     free(text);
-    return ok;
-}
-
-/* Whether the row is an option of the configuration, and one that is given. */
-static bool is_given(const options *o, const option *row) {
-    if (row->kind == OPTION_KIND_HEADING || !row->help || row->base != CONFIG_CONFIG) return false;
-    const void *at = options_member(o, row);
-    bool pointer = row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_WORD ||
-                   row->kind == OPTION_KIND_BLEND || row->kind == OPTION_KIND_GLOBS;
-    return at && row->sign != '+' && (!pointer || *(const char *const *)at);
 }
 
 /* The rows whose value is not the default, as a command line. */
 static bool add_options(cJSON *object, const trine_config *config) {
-    trine_config initial = trine_config_default();
+    const trine_config initial = trine_config_default();
     const options o = config_options(config, NULL, NULL), d = config_options(&initial, NULL, NULL);
-    cJSON *array = cJSON_AddArrayToObject(object, "options");
-    bool ok = array;
-    char value[OPTION_TEXT], without[OPTION_TEXT];
-    for (size_t n = 0; ok && n < o.count; n++) {
-        const option *row = &o.rows[n];
-        if (!is_given(&o, row)) continue;
-        const char *text = options_text(&o, row, value);
-        bool same = is_given(&d, row) && !strcmp(text, options_text(&d, row, without));
-        if (!same) ok = add_option(array, row, text);
-    }
-    return ok;
+    words w = {.array = cJSON_AddArrayToObject(object, "options"), .ok = true};
+    given_options(&o, &d, add_option, &w);
+    return w.ok;
 }
 
 cJSON *log_run_object(const trine_trainer *t, int argc, char *const argv[]) {
