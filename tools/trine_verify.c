@@ -6,16 +6,16 @@
  * The arguments behind `--` are those of the trainer. Prints the first tensor, gradient or activation that differs, and
  * exits with status 0 if both have the same bits or differ by rounding where the prover says that they may (trine-prove),
  * with 11 if something is wrong, with 1 on an error. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/environment.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/status.h"
-#include "base/whole_file.h"
 #include "comm/api/comm.h"
 #include "train/load_request.h"
 #include "train/verify.h"
@@ -26,8 +26,6 @@ typedef struct {
     const char *fingerprint, *against;
     verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
-    const char **arguments; /* owned */
-    int count;
     bool help;
 } settings;
 
@@ -84,11 +82,31 @@ static const option rows[] = {
                 "change a bit in this step; 0: never")},
     {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
     {OPTION_INT("flip-unit", settings, flip_unit, "N", 0, INT_MAX, 1, "in this unit")},
-    {OPTION_INT("flip-bit", settings, flip_bit, "N", 0, 31, 20, "the bit, from the lowest")},
+    {OPTION_INT("flip-bit", settings, flip_bit, "N", -1, 31, -1,
+                "the bit, from the lowest; -1: the third of the mantissa")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
-static trine_status parse(settings *s, int argc, char **argv) {
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* Options without effect. A file is of one layout. */
+static trine_status check_rules(const options *o, const settings *s, bool layout) {
+    const bool flipped = s->flip_step > 0, one = layout || s->only;
+    const option_rule rules[] = {
+        {"only", layout, "--only is of the standard set, which runs without -- ARGUMENTS"},
+        {"against", s->rotate, "--against and --rotate exclude each other"},
+        {"fingerprint", !one, "--fingerprint requires a layout: -- ARGUMENTS, or --only"},
+        {"against", !one, "--against requires a layout: -- ARGUMENTS, or --only"},
+        {"flip-what", !flipped, "--flip-what requires --flip-step"},
+        {"flip-rank", !flipped, "--flip-rank requires --flip-step"},
+        {"flip-unit", !flipped, "--flip-unit requires --flip-step"},
+        {"flip-bit", !flipped, "--flip-bit requires --flip-step"},
+    };
+    return options_check_rules(o, rules, sizeof rules / sizeof *rules);
+}
+
+static trine_status parse(settings *s, int argc, char **argv, bool layout) {
+    bool given[ROWS] = {false};
     const options o = {
         .program = "trine-verify",
         .usage = "[options] [-- ARGUMENTS]",
@@ -98,11 +116,11 @@ static trine_status parse(settings *s, int argc, char **argv) {
                  "layouts is verified, the test of an installation. Runs under mpirun. Exit "
                  "status: 0 right, 11 wrong, 1 an error.",
         .rows = rows,
-        .count = sizeof rows / sizeof *rows,
+        .count = ROWS,
         .at = {s},
-        .arguments = s->arguments,
-        .argument_count = &s->count};
-    return options_read(&o, argc, argv);
+        .given = given};
+    TRY(options_read(&o, argc, argv));
+    return s->help ? TRINE_OK : check_rules(&o, s, layout);
 }
 
 static trine_status verify(trine_world *world, const settings *s, const trine_config *config,
@@ -123,20 +141,25 @@ static trine_status verify(trine_world *world, const settings *s, const trine_co
 
 /* ---- The standard set ---- */
 
-/* Tokens with a pattern that a model can learn; each rank has a file of its own. */
-static trine_status write_tokens(const char *path) {
+/* Tokens with a pattern that a model can learn, in memory: *fd is a file without a name, which the path of this process
+ * stands for, so that nothing is left of it, however the process ends. */
+static trine_status make_tokens(int *fd, char *path, size_t size) {
     enum { TOKENS = 1 << 16, VOCABULARY = 512 };
-    whole_file *file;
-    TRY(whole_file_begin(&file, NULL, path));
-    FILE *out = whole_file_stream(file);
     const int32_t head[256] = {20240520, 1, TOKENS, VOCABULARY};
+    *fd = memfd_create("trine-verify", MFD_CLOEXEC);
+    CHECK(*fd >= 0, TRINE_EIO, "no file in memory for the tokens: %s", strerror(errno));
+    const int own = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+    FILE *out = own < 0 ? NULL : fdopen(own, "w");
+    CHECK(out, TRINE_EIO, "no file in memory for the tokens: %s", strerror(errno));
     fwrite(head, sizeof head, 1, out);
     for (uint32_t n = 0, x = 1; n < TOKENS; n++) {
         x = x * 1664525u + 1013904223u;
         const uint16_t token = (uint16_t)((7 * (n % 13) + (x >> 24) % 60) % VOCABULARY);
         fwrite(&token, sizeof token, 1, out);
     }
-    return whole_file_publish(&file, NULL);
+    CHECK(!fclose(out), TRINE_EIO, "the file in memory for the tokens: %s", strerror(errno));
+    snprintf(path, size, "/proc/self/fd/%d", *fd);
+    return TRINE_OK;
 }
 
 /* The words of a row and the numbers that some stand for, which arguments point to. */
@@ -187,19 +210,35 @@ static trine_status verify_row(trine_world *world, const settings *s, const char
 }
 
 static trine_status verify_set(trine_world *world, const settings *s, verify_verdict *worst) {
-    char path[256];
-    const char *folder = environment_value("TMPDIR");
-    snprintf(path, sizeof path, "%s/trine-verify-%ld.bin", folder ? folder : "/tmp",
-             (long)getpid());
-    trine_status status = write_tokens(path);
-    status = trine_world_agree(world, status);
+    char path[40];
+    int fd = -1;
+    trine_status status = trine_world_agree(world, make_tokens(&fd, path, sizeof path));
     for (int n = 0; n < SET && status == TRINE_OK; n++)
         if (!s->only || s->only == n + 1) status = verify_row(world, s, set[n], path, worst);
-    unlink(path);
+    if (fd >= 0) close(fd);
     return status;
 }
 
 /* ---- */
+
+/* What the trainer would do in place of training, or before it. */
+static trine_status check_trainer(const trine_run *r) {
+    CHECK(!r->help, TRINE_EINVAL,
+          "--help stands before --; the trainer's options: train_gpt --help");
+    CHECK(!request_is_auto(&r->checkpoint), TRINE_EINVAL,
+          "--load auto: trine-verify saves nothing; name the checkpoint or the folder");
+    CHECK(!r->plan, TRINE_EINVAL,
+          "--plan auto: trine-verify runs the layout that it is given; trine-plan finds one");
+    CHECK(!r->dry_run && !r->explain && !r->layouts, TRINE_EINVAL,
+          "--%s: trine-verify runs the layout; train_gpt --%s inspects it",
+          r->dry_run   ? "dry-run"
+          : r->explain ? "explain"
+                       : "layouts",
+          r->dry_run   ? "dry-run"
+          : r->explain ? "explain"
+                       : "layouts");
+    return TRINE_OK;
+}
 
 /* The arguments behind "--" are the trainer's; without them the standard set runs. */
 static trine_status run(settings *s, int argc, char **argv, verify_verdict *verdict) {
@@ -208,13 +247,12 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
     trine_world *world = NULL;
     int split = 1;
     while (split < argc && strcmp(argv[split], "--") != 0) split++;
-    TRY(parse(s, split, argv));
+    TRY(parse(s, split, argv, split < argc));
     if (s->help) return TRINE_OK;
     if (split < argc) {
         argv[split] = argv[0];
         TRY(trine_parse(argc - split, argv + split, &config, &trainer));
-        CHECK(!request_is_auto(&trainer.checkpoint), TRINE_EINVAL,
-              "--load auto: trine-verify saves nothing; name the checkpoint or the folder");
+        TRY(check_trainer(&trainer));
     }
     TRY(trine_world_create(&world, NULL, NULL));
     trine_status status = split < argc ? verify(world, s, &config, &trainer.checkpoint, verdict)
@@ -230,10 +268,8 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
 int main(int argc, char **argv) {
     verify_verdict verdict = VERIFY_EQUAL;
     output_limits_are_errors();
-    settings s = {.arguments = calloc((size_t)argc + 1, sizeof(char *))};
-    trine_status status = s.arguments ? run(&s, argc, argv, &verdict)
-                                      : RAISE(TRINE_ENOMEM, "no memory for the arguments");
-    free(s.arguments);
+    settings s = {.help = false};
+    trine_status status = run(&s, argc, argv, &verdict);
     if (status == TRINE_OK) status = output_flushed(stdout);
     (void)status_user(status);
     trine_error_print();

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/c_locale.h"
-#include "base/half.h"
 #include "base/mix.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "train/fingerprint_parts.h"
 
 struct fingerprint {
     trine_trainer *t;
@@ -134,12 +134,6 @@ static void add_element(fingerprint *f, size_t item, uint64_t place, float x) {
     f->ranks[place] = trine_world_rank(f->t->world) + 1;
 }
 
-static float element_of(trine_dtype type, const void *at, size_t n) {
-    if (type == TRINE_BF16) return bf16_load(((const uint16_t *)at)[n]);
-    if (type == TRINE_F16) return f16_load(((const uint16_t *)at)[n]);
-    return ((const float *)at)[n];
-}
-
 /* Device memory as host memory, until the next call. */
 static trine_status read_to_host(fingerprint *f, const void *from, size_t bytes) {
     if (bytes > f->host_bytes) {
@@ -167,7 +161,7 @@ static trine_status add_rows(fingerprint *f, size_t first, int place, int micro,
         const size_t item = first + (size_t)place * (size_t)f->samples + (size_t)sample + b;
         for (size_t c = 0; c < s->C; c++)
             add_element(f, item, (row % s->T) * s->C + c,
-                        element_of(t->dev->compute, f->host, r * s->C + c));
+                        fingerprint_element(t->dev->compute, f->host, r * s->C + c));
     }
     return TRINE_OK;
 }
@@ -196,15 +190,6 @@ static size_t item_of(const fingerprint *f, print_kind kind, const char *name) {
     return f->tensors[kind] + n;
 }
 
-/* The place of element n of this rank's tensor in the unsharded one; false: it is padding. */
-static bool place_of(const tensor *t, size_t n, uint64_t *place) {
-    const size_t each = t->rows * t->cols, part = n / each, row = n % each / t->cols,
-                 col = n % t->cols;
-    if (t->first_row + row >= t->global_rows) return false;
-    *place = (part * t->global_rows + t->first_row + row) * t->global_cols + t->first_col + col;
-    return true;
-}
-
 /* The elements of a range that this rank counts, which start at `at`. */
 static trine_status add_range(fingerprint *f, print_kind kind, const held_unit *u, int r,
                               const void *at, trine_dtype type) {
@@ -220,8 +205,8 @@ static trine_status add_range(fingerprint *f, print_kind kind, const held_unit *
         TRY(read_to_host(f, (const char *)at + (from - slice.begin) * bytes, (to - from) * bytes));
         for (size_t e = from; e < to; e++) {
             uint64_t place;
-            if (place_of(&t, e - t.offset, &place))
-                add_element(f, item, place, element_of(type, f->host, e - from));
+            if (fingerprint_place(&t, e - t.offset, &place))
+                add_element(f, item, place, fingerprint_element(type, f->host, e - from));
         }
     }
     return TRINE_OK;
@@ -299,7 +284,7 @@ static trine_status hash_held(fingerprint *f, uint64_t *const hashes[COPIES]) {
                 uint64_t hash = 0;
                 TRY(read_to_host(f, state_param(h, u, r, part), part.count * element));
                 for (size_t e = 0; e < part.count; e++) {
-                    float x = element_of(f->t->dev->compute, f->host, e);
+                    float x = fingerprint_element(f->t->dev->compute, f->host, e);
                     uint32_t bits;
                     memcpy(&bits, &x, sizeof bits);
                     hash += mix_bits((uint64_t)bits + mix_bits(e + 1));
@@ -472,13 +457,22 @@ static void add_shares(fingerprint *f) {
     }
 }
 
+/* Of a step without a supervised token no program runs, which the observer would see: parameters are those before it, and
+ * there is no other item. */
+static void look_at_nothing(fingerprint *f) {
+    clear(f);
+    f->status = look_at_state(f, PRINT_START);
+}
+
 trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics) {
     static const print_kind kinds[] = {PRINT_PARAMETER, PRINT_MOMENT1, PRINT_MOMENT2};
+    if (!metrics->supervised) look_at_nothing(f);
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds && f->status == TRINE_OK; n++)
         f->status = look_at_state(f, kinds[n]);
     TRY(trine_world_agree(f->t->world, f->status));
-    add_shares(f);
-    add_number(f, f->loss, metrics->loss), add_number(f, f->norm, metrics->grad_norm);
+    if (metrics->supervised) add_shares(f);
+    if (metrics->supervised) add_number(f, f->loss, metrics->loss);
+    if (metrics->supervised) add_number(f, f->norm, metrics->grad_norm);
     return add_ranks(f);
 }
 
@@ -501,71 +495,4 @@ trine_status fingerprint_want(fingerprint *f, int wanted) {
 
 void fingerprint_values(const fingerprint *f, const float **values, const int64_t **ranks) {
     *values = f->values, *ranks = f->ranks;
-}
-
-/* ---- Changes, for comparisons and tests ---- */
-
-/* The least relative change of a parameter that the compute type keeps. */
-static double unit_of(trine_dtype type) {
-    return type == TRINE_BF16 ? 0x1p-8 : type == TRINE_F16 ? 0x1p-11 : 0x1p-23;
-}
-
-static uint16_t half_of(trine_dtype type, float x) {
-    return type == TRINE_BF16 ? bf16_store(x) : f16_store(x);
-}
-
-/* Elements [from, to) of a range: the master, and the parameters that are its rounding. */
-static trine_status nudge_elements(trine_trainer *t, const held_unit *u, int r, size_t from,
-                                   size_t to, uint64_t seed) {
-    const rank_state *h = &t->held;
-    const flat_part part = {from, to - from};
-    const trine_dtype type = t->dev->compute;
-    float *x = malloc(part.count * sizeof *x);
-    uint16_t *half = malloc(part.count * sizeof *half);
-    trine_status status = TRINE_OK;
-    if (!x || !half) status = RAISE(TRINE_ENOMEM, "no memory for %zu parameters", part.count);
-    if (status == TRINE_OK)
-        status = device_read(t->dev, x, state_master(h, u, r, part), part.count * sizeof *x);
-    for (size_t n = 0; n < part.count && status == TRINE_OK; n++) {
-        const bool up =
-            mix_bits(seed ^ mix_bits((uint64_t)u->unit << 40 ^ (uint64_t)(from + n))) & 1;
-        x[n] += (float)((up ? 1 : -1) * unit_of(type) * (double)x[n]);
-        half[n] = half_of(type, x[n]);
-    }
-    if (status == TRINE_OK)
-        status = device_write(t->dev, state_master(h, u, r, part), x, part.count * sizeof *x);
-    if (status == TRINE_OK && state_has_master(h))
-        status = device_write(t->dev, state_param(h, u, r, part), half, part.count * sizeof *half);
-    free(x), free(half);
-    return status;
-}
-
-trine_status fingerprint_nudge(trine_trainer *t, uint64_t seed) {
-    const rank_state *h = &t->held;
-    CHECK(axes_size(t->config.parallel.layout, ALL_AXES) == 1, TRINE_EINVAL,
-          "parameters are nudged on one rank");
-    for (int n = 0; n < h->count; n++)
-        for (int r = 0; r < flat_ranges(&h->units[n].layout); r++) {
-            const held_unit *u = &h->units[n];
-            const flat_range *range = state_range(u, r);
-            for (int i = 0; i < range->tensor_count && !state_borrowed(u, r); i++) {
-                const tensor one = flat_tensor(range, flat_part_of(&u->layout, r), i);
-                TRY(nudge_elements(t, u, r, one.offset, one.offset + tensor_real(&one), seed));
-            }
-        }
-    return TRINE_OK;
-}
-
-trine_status fingerprint_flip(trine_trainer *t, int unit, size_t element, int bit) {
-    const rank_state *h = &t->held;
-    CHECK(unit < t->spec.units && spec_holds(&t->spec, trine_mesh_coord(t->mesh).pp, unit),
-          TRINE_EINVAL, "rank %d has no parameters of unit %d, to change a bit of",
-          trine_world_rank(t->world), unit);
-    const held_unit *u = state_unit(h, unit);
-    const size_t bytes = state_param_bytes(h);
-    char *at = state_param(h, u, 0, (flat_part){state_owned(h, u, 0).begin + element, 1});
-    uint32_t x = 0;
-    TRY(device_read(t->dev, &x, at, bytes));
-    x ^= (uint32_t)1 << bit;
-    return device_write(t->dev, at, &x, bytes);
 }

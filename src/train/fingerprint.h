@@ -61,8 +61,9 @@ typedef struct fingerprint fingerprint;
 trine_status fingerprint_create(fingerprint **out, trine_trainer *trainer, const handover *shares);
 void fingerprint_destroy(fingerprint **f);
 
-/* After a step: the items of it, the same on every rank. Valid until the next step. Errors: those of what was looked
- * at. Collective over: world. */
+/* After a step: the items of it, the same on every rank. A step without a supervised token has parameters and moments
+ * alone; the other items are zero, as the gradients and moments of frozen tensors always are. Valid until the next
+ * step. Errors: those of what was looked at. Collective over: world. */
 trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics);
 const print_item *fingerprint_items(const fingerprint *f, size_t *count);
 
@@ -77,12 +78,12 @@ trine_status fingerprint_replicas(fingerprint *f, char name[FINGERPRINT_NAME], i
 trine_status fingerprint_want(fingerprint *f, int wanted);
 void fingerprint_values(const fingerprint *f, const float **values, const int64_t **ranks);
 
-/* Moves each parameter of a trainer of one rank by about one unit in the last place of its type, up or down by a hash
- * of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not collective. */
+/* Moves each parameter of a trainer of one rank, also a frozen one, by about one unit in the last place of its type, up
+ * or down by a hash of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not collective. */
 trine_status fingerprint_nudge(trine_trainer *trainer, uint64_t seed);
 
-/* Changes bit `bit` of an element of this rank's memory, for tests: of the parameters of unit `unit`. Errors:
- * TRINE_EINVAL if it has none. Not collective. */
-trine_status fingerprint_flip(trine_trainer *trainer, int unit, size_t element, int bit);
+/* Changes bit `bit` (less than the bits of the compute type) in this rank's memory, for tests: of the first of the
+ * parameters of unit `unit` that are its own and no padding. Errors: TRINE_EINVAL if it has none. Not collective. */
+trine_status fingerprint_flip(trine_trainer *trainer, int unit, int bit);
 
 #endif

@@ -118,10 +118,11 @@ static void flip(handover *h, void *at, size_t bytes) {
 
 static void flip_grads(handover *h, const instr *i, handover_what what) {
     const rank_state *s = &h->t->held;
-    void *base[FLAT_RANGES];
+    void *base[FLAT_RANGES] = {NULL};
     if (h->change != what || i->unit != h->change_unit) return;
     state_grad_bases(s, state_unit(s, i->unit), i->reduce, base);
-    if (base[0]) flip(h, base[0], state_grad_bytes(s));
+    for (int r = 0; r < FLAT_RANGES; r++) /* a frozen range has none */
+        if (base[r] && h->change == what) flip(h, base[r], state_grad_bytes(s));
 }
 
 /* ---- Gradients ---- */

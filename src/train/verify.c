@@ -24,6 +24,7 @@ typedef struct {
     int handover_step; /* the first step in which something has changed on its way, from 1 on; 0: none */
     char handover[HANDOVER_TEXT];
     int skipped;   /* the first step whose gradients were not finite, from 1 on; 0: none */
+    int empty;     /* the first step without a supervised token, from 1 on; 0: none */
     float *values; /* of the item that was asked for; owned */
     int64_t *ranks;
 } run_prints;
@@ -74,15 +75,48 @@ static trine_status keep_values(run_prints *out, const fingerprint *f, int item)
     return TRINE_OK;
 }
 
+/* What a bit is flipped of. */
+static trine_dtype flipped_type(const trine_trainer *t, const verify_request *q) {
+    const bool grads =
+        q->flip_what == VERIFY_FLIP_GRADIENT || q->flip_what == VERIFY_FLIP_ARITHMETIC;
+    return grads ? t->dev->grads : t->dev->compute;
+}
+
+/* The bit, or that which changes a number by about an eighth. */
+static int flipped_bit(const trine_trainer *t, const verify_request *q) {
+    static const int eighths[] = {[TRINE_F32] = 20, [TRINE_BF16] = 4, [TRINE_F16] = 7};
+    return q->flip_bit < 0 ? eighths[flipped_type(t, q)] : q->flip_bit;
+}
+
+/* A change that this run cannot have would be one that is not found. */
+static trine_status check_flip(const trine_trainer *t, const verify_request *q) {
+    const int ranks = trine_world_size(t->world),
+              bits = 8 * (int)trine_dtype_bytes(flipped_type(t, q));
+    if (q->flip_step == 0) return TRINE_OK;
+    const struct {
+        const char *option, *of;
+        int value, min, max;
+    } rows[] = {
+        {"--flip-step", "the run's steps (--steps)", q->flip_step, 1, q->steps},
+        {"--flip-rank", "the job's ranks", q->flip_rank, 0, ranks - 1},
+        {"--flip-unit", "the model's units", q->flip_unit, 0, t->spec.units - 1},
+        {"--flip-bit", "the bits of the number that is changed", flipped_bit(t, q), 0, bits - 1}};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        CHECK(rows[n].value >= rows[n].min && rows[n].value <= rows[n].max, TRINE_EINVAL,
+              "%s %d: must be between %d and %d, %s", rows[n].option, rows[n].value, rows[n].min,
+              rows[n].max, rows[n].of);
+    return TRINE_OK;
+}
+
 static trine_status flip(const looked_at *l, const verify_request *q, int step) {
 #define FLIP(name, text, what) what,
     static const handover_what whats[] = {VERIFY_FLIP_LIST(FLIP)};
 #undef FLIP
     if (!q || q->flip_step != step + 1 || trine_world_rank(l->t->world) != q->flip_rank)
         return TRINE_OK;
-    if (q->flip_what == VERIFY_FLIP_WEIGHT)
-        return fingerprint_flip(l->t, q->flip_unit, 0, q->flip_bit);
-    handover_change(l->h, whats[q->flip_what], q->flip_unit, q->flip_bit);
+    const int bit = flipped_bit(l->t, q);
+    if (q->flip_what == VERIFY_FLIP_WEIGHT) return fingerprint_flip(l->t, q->flip_unit, bit);
+    handover_change(l->h, whats[q->flip_what], q->flip_unit, bit);
     return TRINE_OK;
 }
 
@@ -107,6 +141,15 @@ static trine_status look_at_handover(handover *h, int step, run_prints *out) {
     return TRINE_OK;
 }
 
+/* A step that computes nothing has parameters, and nothing else to change a bit of. */
+static trine_status check_computed(const verify_request *q, int step, const trine_metrics *m) {
+    CHECK(!q || q->flip_step != step + 1 || q->flip_what == VERIFY_FLIP_WEIGHT || m->supervised,
+          TRINE_EINVAL,
+          "--flip-step %d: has no supervised token, and so nothing to change a bit of",
+          q->flip_step);
+    return TRINE_OK;
+}
+
 static trine_status steps_of(const looked_at *l, const run_plan *plan, run_prints *out) {
     fingerprint *f = l->f;
     for (int step = 0; step < plan->steps; step++) {
@@ -116,9 +159,11 @@ static trine_status steps_of(const looked_at *l, const run_plan *plan, run_print
         TRY(look_at_copies(f, step, out));
         TRY(fingerprint_want(f, wanted ? plan->want_item : -1));
         TRY(trine_trainer_step(l->t, &metrics));
+        TRY(check_computed(plan->flip, step, &metrics));
         TRY(look_at_handover(l->h, step, out));
         TRY(fingerprint_collect(f, &metrics));
-        if (metrics.skipped && !out->skipped) out->skipped = step + 1;
+        if (!metrics.supervised && !out->empty) out->empty = step + 1;
+        if (metrics.supervised && metrics.skipped && !out->skipped) out->skipped = step + 1;
         if (!plan->first) continue;
         TRY(keep(out, f, step, plan->steps));
         if (wanted) TRY(keep_values(out, f, plan->want_item));
@@ -132,6 +177,7 @@ static trine_status run(trine_world *world, const trine_config *config, const ru
     prints_free(out);
     trine_status status = trine_trainer_create(&l.t, world, config);
     if (status == TRINE_OK) out->config = l.t->config;
+    if (status == TRINE_OK && plan->flip) status = check_flip(l.t, plan->flip);
     if (status == TRINE_OK && plan->start.load)
         status = trine_trainer_load(l.t, &plan->start, NULL, NULL);
     if (status == TRINE_OK && plan->nudged) status = fingerprint_nudge(l.t, 1);
@@ -207,11 +253,17 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* What a run does not have: gradients and moments of a frozen tensor. */
+static bool is_absent(const print_item *p) {
+    return p->hash == 0 && p->squares == 0;
+}
+
 /* The median of that in the first step; `scratch` has room for a step's items. */
 static double typical(const comparison *c, print_kind kind, double *scratch) {
     size_t count = 0;
     for (size_t at = 0; at < c->b->count; at++)
-        if (c->b->items[at].kind == kind) scratch[count++] = moved(c, at);
+        if (c->b->items[at].kind == kind && !is_absent(&c->base->items[at]))
+            scratch[count++] = moved(c, at);
     qsort(scratch, count, sizeof *scratch, by_size);
     return count ? scratch[count / 2] : 0;
 }
@@ -472,6 +524,8 @@ static void print_verdict(const verification *v, verify_verdict verdict, FILE *o
     static const char *const texts[] = {"equal: all hashes are the same", "equal up to rounding",
                                         "wrong"};
     const int steps = v->request->steps;
+    if (v->a.empty)
+        c_fprintf(out, "step %d has no supervised token: nothing is computed in it\n", v->a.empty);
     if (v->a.skipped)
         c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
                   v->a.skipped);

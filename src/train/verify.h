@@ -42,7 +42,8 @@ typedef struct {
     bool load_weights_only;  /* from its weights, at step 0 */
     const char *fingerprint; /* write what the layout has computed; NULL: no */
     /* For tests: in step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
-     * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. */
+     * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. flip_bit -1: the
+     * third bit of the mantissa, which changes a number by about an eighth. */
     verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
 } verify_request;
@@ -50,8 +51,8 @@ typedef struct {
 typedef enum { VERIFY_EQUAL, VERIFY_ROUNDING, VERIFY_WRONG } verify_verdict;
 
 /* Runs `config` on all ranks of the world, the reference on the first ranks, and prints on rank 0. *verdict is the
- * same on every rank. Errors: those of a trainer; TRINE_EINVAL if the two are different runs. Collective over:
- * world. */
+ * same on every rank. Errors: those of a trainer; TRINE_EINVAL if the two are different runs, or if the run does not
+ * have what is to be changed. Collective over: world. */
 trine_status verify_layout(trine_world *world, const trine_config *config, const verify_request *request,
                            verify_verdict *verdict, FILE *out);
 
