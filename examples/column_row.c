@@ -44,6 +44,7 @@ static void destroy(pair *p) {
 int main(int argc, char **argv) {
     trine_world *world;
     trine_mesh *mesh;
+    if (argc > 1) return fprintf(stderr, "column_row: unexpected argument \"%s\"\n", argv[1]), 1;
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     int ranks = trine_world_size(world);
     trine_layout layout = {.dp = 1, .tp = ranks, .pp = 1};

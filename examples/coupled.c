@@ -81,6 +81,7 @@ static void training(MPI_Comm part, feed to) {
 int main(int argc, char **argv) {
     int rank, size, level;
     MPI_Comm samples, part;
+    if (argc > 1) return fprintf(stderr, "coupled: unexpected argument \"%s\"\n", argv[1]), 1;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_dup(MPI_COMM_WORLD, &samples);
     MPI_Comm_rank(samples, &rank);

@@ -48,6 +48,7 @@ static void print(const line *lines, int ranks, trine_layout l) {
 int main(int argc, char **argv) {
     trine_world *world;
     trine_mesh *mesh;
+    if (argc > 1) return fprintf(stderr, "mesh: unexpected argument \"%s\"\n", argv[1]), 1;
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     int ranks = trine_world_size(world), rank = trine_world_rank(world);
     trine_layout layout = layout_for(ranks);

@@ -12,6 +12,8 @@ page=docs/memory.md
 train=${BUILD:-build}/train_gpt
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # plan LAYERS HIDDEN HEADS TP PP ARGUMENTS...: a dry run on two nodes of eight GPUs
 plan() {

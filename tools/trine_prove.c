@@ -54,6 +54,10 @@ static trine_status read_own(settings *s, int argc, char **argv) {
     return options_read(&o, argc, argv);
 }
 
+static const char *inspection(const trine_run *r) {
+    return r->dry_run ? "dry-run" : r->explain ? "explain" : "layouts";
+}
+
 /* Arguments [from, to) of argv as the trainer's. */
 static trine_status read_side(int from, int to, char **argv, trine_config *config, trine_run *run,
                               prove_side *side, char ***owned) {
@@ -63,7 +67,12 @@ static trine_status read_side(int from, int to, char **argv, trine_config *confi
     memcpy(own + 1, argv + from, (size_t)(to - from) * sizeof *own);
     TRY(trine_parse(to - from + 1, own, config, run));
     CHECK(!run->help, TRINE_EINVAL, "--help comes first; the options of A and B: train_gpt --help");
-    side->config = config;
+    CHECK(!run->plan, TRINE_EINVAL,
+          "--plan auto: trine-prove proves the layout that it is given; trine-plan finds one");
+    CHECK(!run->dry_run && !run->explain && !run->layouts, TRINE_EINVAL,
+          "--%s: trine-prove proves what a run computes; train_gpt --%s inspects it",
+          inspection(run), inspection(run));
+    side->config = config, side->run = run;
     return TRINE_OK;
 }
 

@@ -57,6 +57,15 @@ typedef enum {
     OPTION_MODEL    /* as JOINT; in a checkpoint: another model */
 } option_role;
 
+/* What another value does to the bits of a step of a training. */
+typedef enum {
+    OPTION_BITS_UNSTATED, /* what a row has that leaves it out */
+    OPTION_BITS_SAME,     /* nothing */
+    OPTION_BITS_SEEN,     /* what the prover finds in the programs and in what operators depend on */
+    OPTION_BITS_ASSUMED,  /* nothing, if what it names is the same: data, parameters at the start, libraries */
+    OPTION_BITS_RUN       /* it is another run */
+} option_bits;
+
 #define OPTION_LIST_MOST 16
 #define OPTION_TEXT      64 /* bytes of a value's text, unless it is a string's own */
 
@@ -93,6 +102,7 @@ typedef struct {
     const char *bare;         /* of a choice: the word that the option means without a value; NULL: it needs one */
     const option_type *type;
     option_role role;
+    option_bits bits;
     int saved;                /* number in checkpoints' settings, 1, 2, ...; 0: not saved */
     bool absent;              /* not saved with its default */
     const char *help;         /* of a heading: its text; NULL: not an option of the command line */

@@ -32,15 +32,21 @@ static const option_type steps_type = {read_steps, print_steps};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
  * meaning, since it orders the text of checkpoints. */
-#define MODEL(n)      .role = OPTION_MODEL, .saved = (n)
+#define MODEL(n)      .role = OPTION_MODEL, .bits = OPTION_BITS_RUN, .saved = (n)
 #define MODEL_IF(n)   MODEL(n), .absent = true
-#define NUMBERS(n)    .role = OPTION_NUMBERS, .saved = (n)
+#define NUMBERS(n)    .role = OPTION_NUMBERS, .bits = OPTION_BITS_RUN, .saved = (n)
 #define NUMBERS_IF(n) NUMBERS(n), .absent = true
-#define LAYOUT(n)     .role = OPTION_LAYOUT, .saved = (n)
+#define LAYOUT(n)     .role = OPTION_LAYOUT, .bits = OPTION_BITS_SEEN, .saved = (n)
 #define LAYOUT_IF(n)  LAYOUT(n), .absent = true
-#define JOINT         .role = OPTION_JOINT
-#define GIVEN         .role = OPTION_GIVEN
-#define OWN           .role = OPTION_OWN
+/* Of the others a row says itself what it does to the bits of a step, by the ending. */
+#define JOINT         .role = OPTION_JOINT, .bits = OPTION_BITS_SAME
+#define JOINT_SEEN    .role = OPTION_JOINT, .bits = OPTION_BITS_SEEN
+#define JOINT_ASSUMED .role = OPTION_JOINT, .bits = OPTION_BITS_ASSUMED
+#define GIVEN         .role = OPTION_GIVEN, .bits = OPTION_BITS_SAME
+#define GIVEN_ASSUMED .role = OPTION_GIVEN, .bits = OPTION_BITS_ASSUMED
+#define OWN           .role = OPTION_OWN, .bits = OPTION_BITS_SAME
+#define OWN_SEEN      .role = OPTION_OWN, .bits = OPTION_BITS_SEEN
+#define OWN_ASSUMED   .role = OPTION_OWN, .bits = OPTION_BITS_ASSUMED
 #define OF_RUN        .base = CONFIG_RUN
 #define OF_CHECKPOINT .base = CONFIG_CHECKPOINT
 
@@ -124,11 +130,11 @@ static const option rows[] = {
          schedules, "NAME|FILE", TRINE_1F1B,
          "pipeline schedule: naive, gpipe, 1f1b, interleaved, zb, zbv, v-half, bfs, or a file in the CSV of "
          "torch.distributed.pipelining")},
-    {JOINT, OPTION_STRING("schedule-file", trine_config, parallel.schedule_file, "FILE", NULL, NULL)},
-    {JOINT, OPTION_INT("num-virtual-stages-per-pipeline-rank", trine_config, parallel.virtual_stages, "N", 0,
+    {JOINT_SEEN, OPTION_STRING("schedule-file", trine_config, parallel.schedule_file, "FILE", NULL, NULL)},
+    {JOINT_SEEN, OPTION_INT("num-virtual-stages-per-pipeline-rank", trine_config, parallel.virtual_stages, "N", 0,
          STAGE_CHUNKS, 0,
          "model chunks per pipeline stage; 0: as the schedule")},
-    {JOINT, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
+    {JOINT_SEEN, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
          "send the gradient of a block's input before computing its parameter gradients")},
     {LAYOUT_IF(68), OPTION_FLAG("exact", trine_config, parallel.exact,
          "equal bits on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of two, or tp 1")},
@@ -139,42 +145,42 @@ static const option rows[] = {
     {LAYOUT(62), OPTION_STRING("pp-split", trine_config, parallel.pp_split, "LIST", NULL,
          "transformer blocks of each stage, e.g. e,5,5,h with e the embedding and h the head; otherwise balanced by "
          "cost")},
-    {JOINT, OPTION_INT("gather-buffers", trine_config, parallel.gather_buffers, "N", 1, 30000, 2,
+    {JOINT_SEEN, OPTION_INT("gather-buffers", trine_config, parallel.gather_buffers, "N", 1, 30000, 2,
          "ZeRO-3: buffers for gathered parameters, per buffer class")},
-    {JOINT, OPTION_INT("reduce-buffers", trine_config, parallel.reduce_buffers, "N", 1, 30000, 2,
+    {JOINT_SEEN, OPTION_INT("reduce-buffers", trine_config, parallel.reduce_buffers, "N", 1, 30000, 2,
          "ZeRO-2 and 3: buffers for gradients to reduce, per buffer class")},
     {LAYOUT(63), OPTION_FLAG("sequence-parallel", trine_config, parallel.sequence_parallel,
          "shard activations along the sequence between TP regions")},
     {LAYOUT(64), OPTION_CHOICE("recompute-granularity", trine_config, parallel.recompute, recomputes,
          TRINE_RECOMPUTE_NONE,
          "activations to recompute in the backward pass; selective: norms and GELUs; full: everything in the unit")},
-    {JOINT, OPTION_FLAG("keep-recomputed", trine_config, parallel.keep_recomputed,
+    {JOINT_SEEN, OPTION_FLAG("keep-recomputed", trine_config, parallel.keep_recomputed,
          "full recomputation: keep recomputed values until the schedule computes parameter gradients; takes memory")},
     {LAYOUT(66), OPTION_INT("loss-chunk", trine_config, parallel.loss_chunk, "N", 0, INT_MAX, 0,
          "rows of logits computed at a time; 0: from the vocabulary size and the device")},
-    {JOINT, OPTION_INT("ranks-per-node", trine_config, parallel.ranks_per_node, "N", 0, INT_MAX, 0,
+    {JOINT_SEEN, OPTION_INT("ranks-per-node", trine_config, parallel.ranks_per_node, "N", 0, INT_MAX, 0,
          "ranks per node; 0: as detected by MPI")},
-    {JOINT, OPTION_CHOICE("transport", trine_config, parallel.transport, transports, TRINE_TRANSPORT_AUTO,
+    {JOINT_SEEN, OPTION_CHOICE("transport", trine_config, parallel.transport, transports, TRINE_TRANSPORT_AUTO,
          "transport; mpi: messages; shm: shared memory of the node; nccl: NCCL, or refuse to run; auto: shm where "
          "two ranks share a node, nccl where each rank has a GPU")},
-    {JOINT, OPTION_FLAG("ordered-reductions", trine_config, parallel.ordered_reductions,
+    {JOINT_SEEN, OPTION_FLAG("ordered-reductions", trine_config, parallel.ordered_reductions,
          "nccl: reduce in rank order, bitwise equal to the other transports")},
     {JOINT, OPTION_INT("nccl-lane-ctas", trine_config, parallel.nccl_lane_ctas, "N", 0, 64, 8,
          "nccl: multiprocessors that a message between stages takes at most, while it waits too; 0: NCCL's choice")},
     {JOINT, OPTION_FLAG("stage-messages", trine_config, parallel.stage_messages,
          "cuda: stage messages through host memory even if MPI is CUDA-aware")},
     {LAYOUT(67), OPTION_WORD("device", trine_config, parallel.device, devices, NULL, "cpu", "compute device")},
-    {OWN, OPTION_STRING("cuda-library", trine_config, parallel.cuda_library, "FILE", NULL,
+    {OWN_ASSUMED, OPTION_STRING("cuda-library", trine_config, parallel.cuda_library, "FILE", NULL,
          "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
     {NUMBERS(29), OPTION_FLAG("tf32", trine_config, parallel.tf32,
          "cuda: use TF32 for matrix products; faster, less accurate")},
-    {OF_RUN, JOINT, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
+    {OF_RUN, JOINT_SEEN, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
          "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); of dp, tp, pp, "
          "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
     {OF_RUN, OWN, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
          "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
          "writes")},
-    {OWN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
+    {OWN_SEEN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
          "the same bits on any number of threads: cpu: multiply by oneDNN's brgemm alone, or refuse to run")},
@@ -185,11 +191,11 @@ static const option rows[] = {
          "abort the job when a rank has waited this long; 0: never")},
     {OWN, OPTION_DOUBLE("io-timeout", trine_config, parallel.io_timeout, "SECONDS", 0, 1e9, 1800,
          "abort the job when a single file system call, e.g. fsync, takes this long; 0: never")},
-    {JOINT, OPTION_FLAG("audit", trine_config, parallel.audit,
+    {JOINT_SEEN, OPTION_FLAG("audit", trine_config, parallel.audit,
          "verify every collective across its group; compare hashes of replicas")},
     {JOINT, OPTION_FLAG("serial", trine_config, parallel.serial,
          "complete each instruction before starting the next, for debugging")},
-    {JOINT, OPTION_FLAG("one-queue", trine_config, parallel.one_queue,
+    {JOINT_SEEN, OPTION_FLAG("one-queue", trine_config, parallel.one_queue,
          "run the programs made for NCCL: one queue per device, messages in groups")},
 
     {OPTION_HEADING("Precision")},
@@ -262,22 +268,22 @@ static const option rows[] = {
     {OF_CHECKPOINT, JOINT, OPTION_TYPE("save-at-tokens", trine_checkpoint, save_at_tokens, &marks_type, "LIST",
          "counts of tokens with checkpoints that --keep never removes, e.g. 1M,10M,100M: after the step that reaches "
          "each")},
-    {OF_CHECKPOINT, GIVEN, OPTION_WORDS(newest), OPTION_STRING("load", trine_checkpoint, load, "PATH", NULL,
+    {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_WORDS(newest), OPTION_STRING("load", trine_checkpoint, load, "PATH", NULL,
          "checkpoint, folder of checkpoints or Hugging Face folder to load, saved under any layout; auto: the newest "
          "checkpoint in --save, if any")},
-    {OF_CHECKPOINT, JOINT, .alias = "finetune", OPTION_FLAG("load-weights-only", trine_checkpoint, load_weights_only,
+    {OF_CHECKPOINT, JOINT_ASSUMED, .alias = "finetune", OPTION_FLAG("load-weights-only", trine_checkpoint, load_weights_only,
          "load only the weights; start at step 0 with a new optimizer")},
-    {OF_CHECKPOINT, GIVEN, OPTION_STRING("pretrained-checkpoint", trine_checkpoint, pretrained, "PATH", NULL,
+    {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_STRING("pretrained-checkpoint", trine_checkpoint, pretrained, "PATH", NULL,
          "with --load auto: what to load the weights of, as with --finetune, where --save has no checkpoint yet")},
-    {OF_CHECKPOINT, GIVEN, OPTION_STRING("adapter", trine_checkpoint, adapter, "FOLDER", NULL,
+    {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_STRING("adapter", trine_checkpoint, adapter, "FOLDER", NULL,
          "low-rank adapters as PEFT writes them, which are added to the weights that a new run begins with")},
-    {OF_CHECKPOINT, JOINT, .alias = "exit-duration-in-mins", OPTION_DOUBLE("max-minutes", trine_checkpoint,
+    {OF_CHECKPOINT, JOINT_ASSUMED, .alias = "exit-duration-in-mins", OPTION_DOUBLE("max-minutes", trine_checkpoint,
          max_minutes, "X", 0, INFINITY, 0,
          "save and exit with status 75 after this many minutes; 0: never; --lr-decay-style wsd: decay and end "
          "before")},
 
     {OPTION_HEADING("Data and output")},
-    {GIVEN, .room_base = CONFIG_RUN, OPTION_BLEND("data-path", trine_config, data.data_path, trine_run, data_words,
+    {GIVEN_ASSUMED, .room_base = CONFIG_RUN, OPTION_BLEND("data-path", trine_config, data.data_path, trine_run, data_words,
          "FILE",
          "training token files or glob patterns; a blend: weights with files behind each, as 0.7 'a_*.bin' 0.3 "
          "b.bin")},
@@ -285,7 +291,7 @@ static const option rows[] = {
          data.val_data_path, trine_run, val_data_words, "FILE",
          "the same for the validation; none: without; otherwise PREFIX_val.bin beside a --data-path "
          "PREFIX_train.bin, if it is there")},
-    {GIVEN, .alias = "tokenizer-model", OPTION_STRING("tokenizer", trine_config, data.tokenizer, "PATH", NULL,
+    {GIVEN_ASSUMED, .alias = "tokenizer-model", OPTION_STRING("tokenizer", trine_config, data.tokenizer, "PATH", NULL,
          "tokenizer.json or its folder: must fit the vocabulary and the token files, and is saved in checkpoints; "
          "otherwise that of --load, if it has one")},
     {NUMBERS_IF(73), .bare = "yes", .metavar = "[no]", OPTION_CHOICE("reset-attention-mask", trine_config,

@@ -153,6 +153,7 @@ static trine_status all_end(prover *all, const machine *m, proof *out) {
             for (int k = 0; k < PROVE_STRANDS; k++)
                 out->sums[u * PROVE_STRANDS + k] =
                     (prove_sum){s->units[u].grads[k].sum, s->units[u].grads[k].tied};
+            if (s->units[u].rule) out->update = s->units[u].rule;
         }
         if (s->loss != TERM_NONE) out->loss = s->loss;
     }

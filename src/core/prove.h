@@ -36,6 +36,14 @@ typedef struct {
 } prove_strand;
 #define PROVE_STRANDS 6 /* of a unit, at most */
 
+/* What UPDATE computes, as its function declares it (zero/update.c). */
+typedef struct {
+    const char *name; /* "AdamW" */
+    /* The new value of an element depends on the same element of the parameters, the gradients and the moments, and on
+     * numbers that are equal on all ranks: so it does not matter which slice a rank updates. */
+    bool elementwise;
+} prove_update_rule;
+
 /* What the programs do not say. */
 typedef struct {
     int dp;        /* ranks that read different samples */
@@ -56,6 +64,7 @@ typedef struct {
     const program_spec *spec; /* not owned */
     int numbers;              /* micro-batches of a step */
     prove_sum *sums;          /* (units, PROVE_STRANDS); owned. NULL: forward_only */
+    const prove_update_rule *update; /* static; NULL: nothing is updated */
     term loss;
 } proof;
 

@@ -29,6 +29,7 @@ typedef struct {
 typedef struct {
     prove_grad grads[PROVE_STRANDS];
     term small[PROVE_STRANDS]; /* with a split backward pass: of the lane, up to the last BACKWARD_INPUT */
+    const prove_update_rule *rule; /* by which it is updated */
     bool updated, stale; /* stale: after UPDATE a rank has its own slice of the new parameters only */
 } prove_unit;
 

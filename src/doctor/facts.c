@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h> /* XXH3_64bits */
 
+#include "base/ending.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "comm/api/about.h"
@@ -194,13 +195,14 @@ static void find_shm(doctor_rank *own) {
         own->shm = (uint64_t)at.f_blocks * at.f_frsize;
         own->shm_free = (uint64_t)at.f_bavail * at.f_frsize;
     }
-    int fd = mkstemp(path);
-    if (fd < 0) {
-        snprintf(own->shm_why, sizeof own->shm_why, "%s", strerror(errno));
-        return;
-    }
-    unlink(path);
-    close(fd);
+    ending_hold(); /* a signal must not leave the file */
+    int fd = mkstemp(path), cause = errno;
+    if (fd >= 0) unlink(path);
+    ending_release();
+    if (fd < 0)
+        snprintf(own->shm_why, sizeof own->shm_why, "%s", strerror(cause));
+    else
+        close(fd);
 }
 
 /* ---- Names ---- */

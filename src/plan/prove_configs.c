@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/levels.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "config/config.h"
@@ -19,6 +20,7 @@ const char *prove_verdict_text(prove_verdict verdict) {
 /* A configuration and its proof. */
 typedef struct {
     rehearsal r;
+    const trine_run *run; /* NULL: unknown */
     gpt_shape shape;
     proof proved;
 } side;
@@ -99,6 +101,29 @@ static void print_norm(const side *s, char text[TAG_TEXT]) {
                    p->layout.tp, p->layout.dp);
 }
 
+/* Kernels of a level have their own roundings, and oneDNN other kernels. */
+static void print_level(const side *s, char text[TAG_TEXT]) {
+    const trine_cpu_level level = s->r.config.parallel.cpu_level;
+    if (s->r.dev->kind != DEVICE_CPU)
+        c_snprintf(text, TAG_TEXT, "of device %s", s->r.config.parallel.device);
+    else if (level == TRINE_CPU_AUTO)
+        c_snprintf(text, TAG_TEXT, "of the highest level that the build and all ranks have");
+    else
+        c_snprintf(text, TAG_TEXT, "of level %s", levels_name(level));
+}
+
+static void print_update(const side *s, char text[TAG_TEXT]) {
+    const prove_update_rule *rule = s->proved.update;
+    const trine_parallel *p = &s->r.spec.parallel;
+    if (!rule)
+        c_snprintf(text, TAG_TEXT, "none");
+    else if (rule->elementwise)
+        c_snprintf(text, TAG_TEXT, "%s, each element by itself", rule->name);
+    else
+        c_snprintf(text, TAG_TEXT, "%s of the slices of ZeRO-%d, dp %d, tp %d, pp %d", rule->name,
+                   (int)p->zero, p->layout.dp, p->layout.tp, p->layout.pp);
+}
+
 /* ---- One configuration ---- */
 
 static prove_model model_of(const side *s) {
@@ -112,6 +137,7 @@ static prove_model model_of(const side *s) {
 
 static trine_status prove_one(side *s, const prove_side *of, term_pool *pool) {
     rehearse_what what = of->unchecked ? REHEARSE_UNCHECKED : REHEARSE_PROGRAMS;
+    s->run = of->run;
     TRY(rehearse(&s->r, of->config, of->ranks, what));
     s->shape = resolve_shape(&s->r.config, s->r.dev, 0);
     prove_model model = model_of(s);
@@ -176,16 +202,6 @@ static void print_gradients(const term_pool *pool, const side *s, FILE *out) {
     }
 }
 
-static void print_assumptions(const side *s, FILE *out) {
-    const device_order order = device_order_of(s->r.dev->kind);
-    const bool threads = order == DEVICE_ORDER_THREADS && !s->r.config.parallel.exact_threads;
-    c_fprintf(out,
-              "assumed: the same build, instruction set, libraries, %s%s, data and parameters at "
-              "the start\n",
-              order == DEVICE_ORDER_MODEL ? "model of GPU" : "device",
-              threads ? ", threads a rank" : "");
-}
-
 static void print_proof(const term_pool *pool, const side *s, FILE *out) {
     char text[TAG_TEXT];
     c_fprintf(out,
@@ -202,6 +218,10 @@ static void print_proof(const term_pool *pool, const side *s, FILE *out) {
         tags[n].print(s, text);
         c_fprintf(out, "%s: %s\n", tags[n].name, text);
     }
+    print_level(s, text);
+    c_fprintf(out, "kernels: %s\n", text);
+    print_update(s, text);
+    c_fprintf(out, "update: %s\n", text);
 }
 
 /* ---- Two configurations ---- */
@@ -213,22 +233,63 @@ typedef struct {
     prove_verdict verdict;
 } comparison;
 
-/* Options that are another run or another model. */
-static void compare_values(comparison *c) {
-    options x = config_options(&c->a->r.config, NULL, NULL),
-            y = config_options(&c->b->r.config, NULL, NULL);
+static options table_of(const side *s) {
+    return config_options(&s->r.config, s->run, s->run ? &s->run->checkpoint : NULL);
+}
+
+/* Calls `visit` for each option with this answer that has another value in B. */
+typedef void (*other_value)(comparison *c, const option *row, const char *a, const char *b);
+
+static void visit_others(comparison *c, option_bits bits, other_value visit) {
+    const options x = table_of(c->a), y = table_of(c->b);
     for (size_t n = 0; n < x.count; n++) {
         const option *row = &x.rows[n];
         char a[OPTION_TEXT], b[OPTION_TEXT];
-        if ((row->role != OPTION_MODEL && row->role != OPTION_NUMBERS) || !options_member(&x, row))
-            continue;
+        if (row->kind == OPTION_KIND_HEADING || row->bits != bits) continue;
+        if (!options_member(&x, row) || !options_member(&y, row)) continue;
         const char *in_a = options_text(&x, row, a), *in_b = options_text(&y, row, b);
-        if (strcmp(in_a, in_b) == 0) continue;
-        if (c->verdict != PROVE_DIFFERENT && c->out)
-            c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_DIFFERENT));
-        c->verdict = PROVE_DIFFERENT;
-        if (c->out) c_fprintf(c->out, "--%s is %s in A, %s in B\n", row->name, in_a, in_b);
+        if (strcmp(in_a, in_b) != 0) visit(c, row, in_a, in_b);
     }
+}
+
+static void is_another_run(comparison *c, const option *row, const char *a, const char *b) {
+    if (c->verdict != PROVE_DIFFERENT && c->out)
+        c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_DIFFERENT));
+    c->verdict = PROVE_DIFFERENT;
+    if (c->out) c_fprintf(c->out, "--%s is %s in A, %s in B\n", row->name, a, b);
+}
+
+static void is_assumed(comparison *c, const option *row, const char *a, const char *b) {
+    c_fprintf(c->out, "assumed to be the same: --%s (%s in A, %s in B)\n", row->name, a, b);
+}
+
+/* What the update's function says of itself. */
+static void print_declared(const side *s, FILE *out) {
+    const prove_update_rule *rule = s->proved.update;
+    char text[TAG_TEXT];
+    print_update(s, text);
+    c_fprintf(out, "declared: update by %s%s\n", text,
+              rule && rule->elementwise
+                  ? ", from its gradient, its moments and numbers that all ranks have"
+                  : "");
+}
+
+/* What no option says. What two options say is not assumed. */
+static void print_assumptions(comparison *c) {
+    const trine_parallel *a = &c->a->r.config.parallel, *b = &c->b->r.config.parallel;
+    const device_order order = device_order_of(c->a->r.dev->kind);
+    const bool devices = c->a->r.dev->kind == c->b->r.dev->kind;
+    const bool threads =
+        order == DEVICE_ORDER_THREADS && !a->exact_threads && devices && a->threads == b->threads;
+    c_fprintf(c->out,
+              "assumed: the same build, %slibraries, %s%sdata and parameters at the start\n",
+              a->cpu_level == b->cpu_level ? "instruction set, " : "",
+              !devices                      ? ""
+              : order == DEVICE_ORDER_MODEL ? "model of GPU, "
+                                            : "device, ",
+              threads ? "threads a rank, " : "");
+    print_declared(c->a, c->out);
+    visit_others(c, OPTION_BITS_ASSUMED, is_assumed);
 }
 
 /* Notes a difference in order; the first one is printed. */
@@ -237,7 +298,7 @@ static bool differs(comparison *c) {
     c->verdict = PROVE_ORDER;
     if (!first || !c->out) return false;
     c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_ORDER));
-    print_assumptions(c->a, c->out);
+    print_assumptions(c);
     return true;
 }
 
@@ -315,18 +376,34 @@ static void compare_loss(comparison *c) {
     fputc('\n', c->out);
 }
 
-static void compare(comparison *c) {
+/* An option of which nobody has said what it does. */
+static void may_round(comparison *c, const option *row, const char *a, const char *b) {
+    char what[100];
+    snprintf(what, sizeof what, "--%s, of which it is not known what it changes", row->name);
+    compare_texts(c, what, a, b);
+}
+
+typedef void (*tag_text)(const side *s, char text[TAG_TEXT]);
+
+static void compare_whole(comparison *c, const char *what, tag_text print) {
     char a[TAG_TEXT], b[TAG_TEXT];
-    compare_values(c);
+    print(c->a, a), print(c->b, b);
+    compare_texts(c, what, a, b);
+}
+
+static void compare(comparison *c) {
+    visit_others(c, OPTION_BITS_RUN, is_another_run);
     if (c->verdict == PROVE_DIFFERENT) return;
+    visit_others(c, OPTION_BITS_UNSTATED, may_round);
+    if (c->a->r.dev->kind == c->b->r.dev->kind) compare_whole(c, "the kernels", print_level);
     compare_functions(c);
     compare_loss(c);
     compare_gradients(c);
-    print_norm(c->a, a), print_norm(c->b, b);
-    compare_texts(c, "the squares of the gradient norm", a, b);
+    compare_whole(c, "the squares of the gradient norm", print_norm);
+    compare_whole(c, "the update", print_update);
     if (c->verdict != PROVE_EQUAL || !c->out) return;
     c_fprintf(c->out, "%s\n", prove_verdict_text(PROVE_EQUAL));
-    print_assumptions(c->a, c->out);
+    print_assumptions(c);
 }
 
 /* ---- */

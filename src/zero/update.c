@@ -24,11 +24,15 @@ static trine_status check_update(stage_state *s, const instr *i) {
     return TRINE_OK;
 }
 
+/* Of update_range; tests/zero/update.c holds it to that on every device. */
+static const prove_update_rule adamw_rule = {.name = "AdamW", .elementwise = true};
+
 static trine_status prove_update(prove_stage *s, const instr *i) {
     prove_unit *unit = &s->units[i->unit];
     PROVE(s->normed, "has no norm to clip by: NORM comes later");
     PROVE(!unit->updated, "updates the parameters of unit %d twice", i->unit);
     unit->updated = true;
+    unit->rule = &adamw_rule;
     unit->stale = spec_zero(s->p->spec)->optimizer == SHARD;
     return TRINE_OK;
 }
