@@ -53,6 +53,13 @@ typedef struct {
  * source that trine_trainer_create_from refuses. Not collective. */
 trine_source trine_source_memory(const trine_memory *memory);
 
+/* trine_config_check of a configuration for trine_trainer_create_from, with the same samples, which are not called:
+ * config->data.data_path must be NULL and stays so, and with `validation` val_data_path, too; model.vocab_size must be
+ * given. Errors: TRINE_EINVAL, for the sources as in trine_trainer_create_from; *config is then unchanged. Not
+ * collective. */
+trine_status trine_config_check_from(trine_config *config, int ranks, const trine_source *train,
+                                     const trine_source *validation);
+
 /* trine_trainer_create with samples from the program. `train` and `validation` are copied; validation NULL:
  * data.val_data_path, or no validation. config->data.data_path, which must be NULL, is "(the program's samples)"
  * in trine_trainer_config; model.vocab_size must be given. Checkpoints of such a run resume at its next sample.

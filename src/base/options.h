@@ -213,6 +213,9 @@ trine_status options_parse(const options *o, int argc, char *const argv[]);
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
+/* Refuses an argc below `least` and an argv with fewer strings, of a public function. Errors: TRINE_EINVAL. Pure. */
+trine_status options_check_argv(const char *function, int argc, char *const argv[], int least);
+
 /* Refuses, in one message, all rules that are broken. `o` has `given`. Errors: TRINE_EINVAL. Not collective. */
 trine_status options_check_rules(const options *o, const option_rule *rules, size_t count);
 

@@ -23,3 +23,11 @@ trine_status options_check_rules(const options *o, const option_rule *rules, siz
     CHECK(!used, TRINE_EINVAL, "%s", text);
     return TRINE_OK;
 }
+
+trine_status options_check_argv(const char *function, int argc, char *const argv[], int least) {
+    CHECK(argc >= least, TRINE_EINVAL, "%s: argc is %d; it must be at least %d", function, argc,
+          least);
+    for (int i = 0; i < argc; i++)
+        CHECK(argv[i], TRINE_EINVAL, "%s: argv[%d] is NULL, but argc is %d", function, i, argc);
+    return TRINE_OK;
+}

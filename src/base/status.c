@@ -107,6 +107,11 @@ void trine_error_print(void) {
     trail.printed = true;
 }
 
+void status_report(trine_status status) {
+    (void)status_user(status);
+    trine_error_print();
+}
+
 _Noreturn void status_assert_failed(const char *file, int line, const char *expression) {
     terminal_line_erase();
     fprintf(stderr, "trine: %s%s:%d: ASSERT(%s) failed; this is a bug in Trine\n", prefix, file,

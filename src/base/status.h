@@ -28,6 +28,8 @@ trine_status status_frame(trine_status status, const char *file, int line, const
 trine_status status_user(trine_status status);
 /* The message of the current trail, without frames; "" if no error is set. */
 const char *status_message(void);
+/* Prints the error that was raised, as status_user has it. */
+void status_report(trine_status status);
 /* Clears the trail: for callers that have handled the error. */
 void status_clear(void);
 /* An error's message and frames, to move an error from one thread to another. */
@@ -63,6 +65,9 @@ __attribute__((noreturn)) void status_assert_failed(const char *file, int line,
     do {                                                                                           \
         if (!(condition)) return RAISE((status), __VA_ARGS__);                                     \
     } while (0)
+
+/* A mistake in a call of a public function that returns no status: nobody would ask, so it is printed at once. */
+#define REPORT(...) status_report(RAISE(TRINE_EINVAL, __VA_ARGS__))
 
 /* For a pointer that a public function needs; `name` is the argument's in the header. */
 #define CHECK_GIVEN(pointer, name)                                                                 \

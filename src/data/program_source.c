@@ -45,13 +45,18 @@ static trine_status count_samples(program_source *s) {
     return TRINE_OK;
 }
 
-trine_status program_source_open(program_source **out, const trine_source *from) {
-    *out = NULL;
+trine_status program_source_check(const trine_source *from) {
     CHECK(from->count && from->fill, TRINE_EINVAL, "the program's samples: trine_source has no %s",
           from->count ? "fill" : "count");
     CHECK(from->has_mask == (from->supervised != NULL), TRINE_EINVAL,
           "the program's samples: trine_source.has_mask is %s, but supervised is %s",
           from->has_mask ? "true" : "false", from->supervised ? "given" : "NULL");
+    return TRINE_OK;
+}
+
+trine_status program_source_open(program_source **out, const trine_source *from) {
+    *out = NULL;
+    TRY(program_source_check(from));
     program_source *s = calloc(1, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for the program's samples");
     s->calls = *from;

@@ -6,6 +6,9 @@
 
 typedef struct program_source program_source;
 
+/* Whether it has the functions that it needs, and no others. Errors: TRINE_EINVAL. Pure. */
+trine_status program_source_check(const trine_source *from);
+
 /* Checks `from`, which is copied, and asks for its count. *out is owned by the caller, NULL after an error. Errors:
  * TRINE_EINVAL for functions that are missing or too many; TRINE_EDATA for a source of no samples; what its count
  * returns. Not collective. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "ckpt/convert.h"
 #include "generate/generator.h"
@@ -145,9 +146,9 @@ static void append(trine_generator *g, int at, const int32_t *tokens, int count)
 
 trine_status trine_generator_logits(trine_generator *g, const int32_t *tokens, int count,
                                     float *logits) {
-    CHECK_GIVEN(g, "generator");
     if (count > 0) CHECK_GIVEN(tokens, "tokens");
     if (count > 0) CHECK_GIVEN(logits, "logits");
+    CHECK_LIVE(g, "generator", LIVE_GENERATOR);
     TRY(status_user(check_tokens(g, tokens, count)));
     TRY(status_user(check_length(g, count)));
     append(g, g->length, tokens, count);
@@ -188,10 +189,10 @@ static trine_status choose(trine_generator *g, const trine_sampling *s, int32_t 
  * errors are broadcast as token -1. */
 trine_status trine_generator_next(trine_generator *g, const int32_t *tokens, int count,
                                   const trine_sampling *sampling, int32_t *token) {
-    CHECK_GIVEN(g, "generator");
     if (count > 0) CHECK_GIVEN(tokens, "tokens");
     CHECK_GIVEN(sampling, "sampling");
     CHECK_GIVEN(token, "token");
+    CHECK_LIVE(g, "generator", LIVE_GENERATOR);
     TRY(status_user(sample_check(sampling)));
     TRY(status_user(check_tokens(g, tokens, count)));
     CHECK(count + g->length > 0, TRINE_EINVAL, "the sequence is empty; append at least one token");

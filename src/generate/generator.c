@@ -1,9 +1,11 @@
 #include "generate/generator.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/agree_level.h"
 #include "comm/api/alike.h"
@@ -12,6 +14,8 @@
 #include "comm/api/threads.h"
 #include "device/cuda_open.h"
 #include "pp/pp.h"
+
+#define MOST_THREADS 4096 /* as --threads of a trainer */
 
 trine_generate_config trine_generate_config_default(void) {
     return (trine_generate_config){
@@ -37,6 +41,14 @@ static trine_status check_config(const trine_generator *g, device_config *config
     CHECK(c->seq_length >= 0, TRINE_EINVAL,
           "--seq-length %d: must not be negative (0: the model's, at most %d)", c->seq_length,
           TRINE_GENERATE_POSITIONS);
+    CHECK(c->threads >= 0 && c->threads <= MOST_THREADS, TRINE_EINVAL,
+          "--threads %d: must be between 0 and %d (0: from the affinity mask)", c->threads,
+          MOST_THREADS);
+    CHECK(c->timeout >= 0 && isfinite(c->timeout), TRINE_EINVAL,
+          "--timeout %g: must be a finite number from 0 on (0: never)", c->timeout);
+    CHECK((unsigned)c->transport < TRINE_TRANSPORTS, TRINE_EINVAL,
+          "--transport: %d is none (valid: 0 to %d: auto, mpi, shm, nccl)", (int)c->transport,
+          (int)TRINE_TRANSPORTS - 1);
     CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
           "invalid weight type %d (valid: fp32, bf16, fp16)", (int)c->type);
     *config = (device_config){.compute = c->type,
@@ -224,7 +236,8 @@ static trine_status make_random(trine_generator *g, uint64_t seed) {
 static trine_status begin(trine_generator **g, trine_world *world,
                           const trine_generate_config *config) {
     *g = calloc(1, sizeof **g);
-    TRY(trine_world_agree(world, *g ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a generator")));
+    TRY(trine_world_agree(world, *g ? live_add(*g, LIVE_GENERATOR, world)
+                                    : RAISE(TRINE_ENOMEM, "no memory for a generator")));
     (*g)->world = world;
     (*g)->config = *config;
     return TRINE_OK;
@@ -234,9 +247,9 @@ trine_status trine_generator_create(trine_generator **generator, trine_world *wo
                                     const char *path, const trine_generate_config *config,
                                     FILE *out) {
     CHECK_GIVEN(generator, "generator");
-    CHECK_GIVEN(world, "world");
     CHECK_GIVEN(path, "path");
     CHECK_GIVEN(config, "config");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
     trine_status status = begin(generator, world, config);
     if (status == TRINE_OK) status = open_and_load(*generator, path, out);
     if (status != TRINE_OK) trine_generator_destroy(generator);
@@ -257,11 +270,12 @@ trine_status generator_create_random(trine_generator **generator, trine_world *w
 
 void trine_generator_destroy(trine_generator **generator) {
     trine_generator *g = generator ? *generator : NULL;
-    if (!g) return;
+    if (!IS_LIVE(g, "generator", LIVE_GENERATOR)) return;
     generate_memory_destroy(g);
     if (g->dev) device_close(&g->dev);
     if (g->mesh) trine_mesh_destroy(&g->mesh);
     free(g->path);
+    live_remove(g);
     free(g);
     *generator = NULL;
 }
@@ -269,23 +283,23 @@ void trine_generator_destroy(trine_generator **generator) {
 /* ---- Queries ---- */
 
 const trine_model *trine_generator_model(const trine_generator *g) {
-    return g ? &g->model : NULL;
+    return IS_LIVE(g, "generator", LIVE_GENERATOR) ? &g->model : NULL;
 }
 
 const char *trine_generator_path(const trine_generator *g) {
-    return g && g->path ? g->path : "";
+    return IS_LIVE(g, "generator", LIVE_GENERATOR) && g->path ? g->path : "";
 }
 
 int trine_generator_seq_length(const trine_generator *g) {
-    return g ? g->seq_length : 0;
+    return IS_LIVE(g, "generator", LIVE_GENERATOR) ? g->seq_length : 0;
 }
 
 int64_t trine_generator_length(const trine_generator *g) {
-    return g ? g->total : 0;
+    return IS_LIVE(g, "generator", LIVE_GENERATOR) ? g->total : 0;
 }
 
 void trine_generator_reset(trine_generator *g) {
-    if (!g) return;
+    if (!IS_LIVE(g, "generator", LIVE_GENERATOR)) return;
     g->length = 0;
     g->total = 0;
 }

@@ -53,6 +53,11 @@ trine_status family_check(const trine_family *family) {
 trine_status trine_family_add(const trine_family *family) {
     CHECK_GIVEN(family, "family");
     TRY(family_check(family));
+    CHECK(family->embedding && family->block && family->head, TRINE_EINVAL,
+          "family \"%s\" has no list of its %s", family->name,
+          !family->embedding ? "embedding"
+          : !family->block   ? "block"
+                             : "head");
     for (int n = 0; n < count; n++)
         if (families[n] == family) return TRINE_OK;
     CHECK(count < OURS + TRINE_FAMILIES, TRINE_EINVAL,

@@ -487,7 +487,10 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     fill_in(&c, ranks);
+    CHECK(memchr(config->model.lora.targets, 0, TRINE_LORA_TARGETS), TRINE_EINVAL,
+          "model.lora.targets does not end within its %d bytes", TRINE_LORA_TARGETS);
     const char *unread = gpt_unread(&config->model);
+    EXPECT(ranks >= 1, "ranks is %d: must be at least 1", ranks);
     EXPECT(!unread, "%s", unread);
     check_values(config, true, f);
     check_model(&c, f);
@@ -496,6 +499,10 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     check_parallel(&c.parallel, f);
     check_precision(&c, f);
     check_training(&c, f);
+    const trine_steps *steps = &c.trace.steps;
+    EXPECT(!c.trace.file || (steps->first >= 1 && steps->last >= steps->first),
+           "--trace-steps %d-%d: must begin at step 1 or later, and not end before", steps->first,
+           steps->last);
     EXPECT(!c.trace.file || c.trace.steps.last <= c.train_iters,
            "--trace-steps %d-%d: --train-iters is %d", c.trace.steps.first, c.trace.steps.last,
            c.train_iters);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/live.h"
 #include "base/status.h"
 #include "core/flat.h"
 #include "device/ops.h"
@@ -25,6 +26,7 @@ struct trine_linear {
 
 /* Keeps the size of a matrix in bytes within 64 bits. */
 #define MOST_ELEMENTS ((size_t)1 << 50)
+#define MOST_THREADS 4096 /* as --threads of a trainer */
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
@@ -43,7 +45,8 @@ static trine_status check_config(const trine_linear_config *c, int P) {
           "in (%zu) must be a multiple of tp (%d) in a row-parallel linear layer", c->in, P);
     CHECK(c->name && strlen(c->name) <= 24, TRINE_EINVAL,
           "invalid layer name \"%s\"; use at most 24 bytes", c->name ? c->name : "(null)");
-    CHECK(c->threads >= 0, TRINE_EINVAL, "threads (%d) must not be negative", c->threads);
+    CHECK(c->threads >= 0 && c->threads <= MOST_THREADS, TRINE_EINVAL,
+          "threads (%d) must be between 0 and %d (0: 1)", c->threads, MOST_THREADS);
     return TRINE_OK;
 }
 
@@ -106,12 +109,15 @@ static trine_status set_up(trine_linear *l) {
 trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
                                  const trine_linear_config *config) {
     CHECK_GIVEN(linear, "linear");
-    CHECK_GIVEN(tp, "tp");
     CHECK_GIVEN(config, "config");
+    CHECK_LIVE(tp, "tp", LIVE_COMM);
     *linear = NULL;
     TRY(check_config(config, trine_comm_size(tp)));
     trine_linear *l = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for a linear layer");
+    trine_status known = live_add(l, LIVE_LINEAR, tp);
+    if (known != TRINE_OK) free(l);
+    TRY(known);
     l->config = *config;
     l->tp.comm = tp;
     l->P = (size_t)trine_comm_size(tp);
@@ -125,15 +131,16 @@ trine_status trine_linear_create(trine_linear **linear, trine_comm *tp,
 
 void trine_linear_destroy(trine_linear **linear) {
     trine_linear *l = linear ? *linear : NULL;
-    if (!l) return;
+    if (!live_ends(l, LIVE_LINEAR, __func__, "linear")) return;
     if (l->memory) device_free(l->tp.dev, l->memory, l->bytes);
     device_close(&l->tp.dev);
+    live_remove(l);
     free(l);
     *linear = NULL;
 }
 
 trine_linear_shard trine_linear_local(const trine_linear *linear) {
-    return linear ? linear->local : (trine_linear_shard){0};
+    return IS_LIVE(linear, "linear", LIVE_LINEAR) ? linear->local : (trine_linear_shard){0};
 }
 
 /* ---- Columns --------------------------------------------------------------------------------- */
@@ -203,8 +210,8 @@ static trine_status row_backward(trine_linear *l, float *dx, const float *dy, si
 }
 
 trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x, size_t rows) {
-    CHECK_GIVEN(linear, "linear");
     CHECK_GIVEN(y, "y");
+    CHECK_LIVE(linear, "linear", LIVE_LINEAR);
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows <= l->config.max_rows, TRINE_EINVAL,
           "%zu rows are out of range; this linear layer accepts 1 to %zu", rows,
@@ -218,8 +225,8 @@ trine_status trine_linear_forward(trine_linear *linear, float *y, const float *x
 }
 
 trine_status trine_linear_backward(trine_linear *linear, float *dx, const float *dy, size_t rows) {
-    CHECK_GIVEN(linear, "linear");
     CHECK_GIVEN(dy, "dy");
+    CHECK_LIVE(linear, "linear", LIVE_LINEAR);
     trine_linear *l = linear;
     CHECK(rows >= 1 && rows == l->rows, TRINE_EINVAL,
           "backward of %zu rows does not match the preceding forward call, which kept %zu", rows,

@@ -2,6 +2,7 @@
 #include "base/c_locale.h"
 #include "base/human.h"
 #include "base/levels.h"
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/report.h"
@@ -59,8 +60,8 @@ static const char *level_why(const trine_trainer *t, char *text, size_t size) {
 }
 
 trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(out, "out");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     if (trine_world_rank(t->world) != 0) return TRINE_OK;
     char why[100];
     report r = {.config = &t->config,

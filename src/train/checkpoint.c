@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "base/live.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
 #include "ckpt/folder.h"
 #include "ckpt/settings.h"
 #include "comm/api/one_thread.h"
+#include "config/check_run.h"
 #include "config/token_marks.h"
 #include "train/boundaries.h"
 #include "train/decay_time.h"
@@ -81,8 +83,21 @@ static trine_status restore_scaler(scaler *s, const ckpt_source *source) {
     return TRINE_OK;
 }
 
+/* What the steps of this process have left, apart from parameters and moments. */
+static void forget_steps(trine_trainer *t) {
+    t->config = decay_time_config(t);
+    t->decay = (trainer_decay){.step = 0};
+    t->scale = scaler_of(&t->config.precision);
+    t->steps = t->updates = t->finite_step = 0;
+    t->finite_norm = 0;
+    t->samples = 0;
+    t->saved = -1;
+    t->overflow[0] = t->ring_file[0] = '\0';
+}
+
 static trine_status restore_state(trine_trainer *t, const ckpt_source *source) {
     const ckpt_state *saved = ckpt_saved_state(source);
+    forget_steps(t);
     t->steps = saved->step;
     t->updates = saved->updates;
     t->samples = saved->samples;
@@ -100,8 +115,18 @@ static bool weights_alone(const trine_checkpoint *c, const ckpt_source *source) 
     return c->load_weights_only || !ckpt_saved_state(source);
 }
 
+/* A new optimizer, and initial values where a file has none (adapters), in a trainer that has made steps. */
+static trine_status begin_anew(trine_trainer *t) {
+    if (!t->steps && !t->updates) return TRINE_OK;
+    TRY(state_init(&t->held, t->dev, t->config.data.seed));
+    shards_clear_moments(&t->held, t->dev);
+    forget_steps(t);
+    return TRINE_OK;
+}
+
 static trine_status fill_state(trine_trainer *t, const ckpt_source *source, bool weights_only) {
     shard_set p;
+    if (weights_only) TRY(begin_anew(t));
     trine_status status = shards_to_load(&t->held, weights_only, &p);
     if (status == TRINE_OK)
         status = ckpt_read_answering(source, t->world, t->dev, p.shards, p.shard_count);
@@ -367,16 +392,13 @@ static trine_status check_request(const trine_checkpoint *c) {
         const char *fault = request_fault(c, i);
         CHECK(!fault, TRINE_EINVAL, "%s", fault);
     }
-    if (token_marks_check(c->save_at_tokens) == TRINE_OK) return TRINE_OK;
-    char why[200];
-    snprintf(why, sizeof why, "%s", status_message());
-    return RAISE(TRINE_EINVAL, "--save-at-tokens: %s", why);
+    return config_check_run(NULL, c);
 }
 
 trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                 int64_t *step) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     char token[FILE_TOKEN];
     TRY(trainer_between_steps(t, __func__));
@@ -411,11 +433,12 @@ static trine_status prepare(const trine_trainer *t, const trine_checkpoint *c, s
 }
 
 trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FILE *out) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     CHECK(c->save, TRINE_EINVAL, "no folder to save in; set --save");
     TRY(trainer_between_steps(t, __func__));
+    TRY(status_user(config_check_run(NULL, c)));
     char *config = NULL, *options = NULL, exact[MANIFEST_EXACT];
     char keep[100];
     uint64_t mark = reached_mark(t, c);
@@ -509,11 +532,12 @@ static trine_status check_stop(trine_trainer *t, const trine_checkpoint *c, cons
 
 trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                       bool *stop) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(stop, "stop");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     TRY(trainer_between_steps(t, __func__));
+    TRY(status_user(config_check_run(NULL, c)));
     TRY(check_stop(t, c, "after", out, stop));
     if (!*stop) TRY(decay_time_step(t, c->max_minutes, report_stream(t, out)));
     bool last = *stop || t->steps == t->config.train_iters;
@@ -529,13 +553,14 @@ trine_status trine_trainer_checkpoint(trine_trainer *t, const trine_checkpoint *
 
 trine_status trine_trainer_validate(trine_trainer *t, const trine_checkpoint *c, FILE *out,
                                     double *loss, bool *stop) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(c, "c");
     CHECK_GIVEN(loss, "loss");
     CHECK_GIVEN(stop, "stop");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
     TRY(trainer_between_steps(t, __func__));
+    TRY(status_user(config_check_run(NULL, c)));
     *stop = false;
     stop_training();
     for (int i = 0; i < t->config.eval_iters && !*stop; i++) {

@@ -152,6 +152,7 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
     CHECK_GIVEN(argv, "argv");
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(run, "run");
+    TRY(options_check_argv(__func__, argc, argv, 1));
     output_limits_are_errors();
     return status_user(parse(argc, argv, config, run));
 }

@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/agree_level.h"
 #include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
 #include "config/config.h"
+#include "plan/check_config.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
 #include "train/joules.h"
@@ -36,25 +38,6 @@ trine_status trainer_own_strings(trine_trainer *t) {
         CHECK(t->strings[i], TRINE_ENOMEM, "no memory for \"%s\"", *text);
         *text = t->strings[i];
     }
-    return TRINE_OK;
-}
-
-/* What is said of the program's samples where files have a path. */
-static trine_status name_program(trine_trainer *t) {
-    trine_config *c = &t->config;
-    const char **paths[] = {&c->data.data_path, &c->data.val_data_path};
-    const trine_source *programs[] = {t->train.program, t->val.program};
-    for (int i = 0; i < 2; i++) {
-        if (!programs[i]) continue;
-        CHECK(!*paths[i], TRINE_EINVAL,
-              "data.%sdata_path is %s, but trine_trainer_create_from is given the %s samples; set "
-              "one of them",
-              i ? "val_" : "", *paths[i], i ? "validation's" : "training's");
-        *paths[i] = BLEND_PROGRAM;
-    }
-    CHECK(!t->train.program || c->model.vocab_size > 0, TRINE_EINVAL,
-          "model.vocab_size is %d; the program's samples do not say it, so set it",
-          c->model.vocab_size);
     return TRINE_OK;
 }
 
@@ -185,7 +168,7 @@ static trine_status find_peak(trine_trainer *t) {
 
 /* The local part of the setup, before the first message of the job. */
 static trine_status setup_alone(trine_trainer *t) {
-    TRY(name_program(t));
+    TRY(check_config_program(&t->config, t->train.program, t->val.program));
     TRY(trainer_own_strings(t));
     t->asked = t->config;
     t->asked.parallel.cpu_level = t->level_asked;
@@ -241,50 +224,7 @@ static trine_status setup(trine_trainer *t) {
     return trine_world_agree(t->world, state_init(&t->held, t->dev, t->config.data.seed));
 }
 
-/* train and validation NULL: the configuration's files. */
-static trine_status create(trine_trainer **trainer, trine_world *world, const trine_config *config,
-                           const trine_source *train, const trine_source *validation) {
-    ONE_THREAD(world, "trine_trainer_create");
-    *trainer = NULL;
-    trine_trainer *t = calloc(1, sizeof *t);
-    trine_status status =
-        trine_world_agree(world, t ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for a trainer"));
-    if (status == TRINE_OK) {
-        t->world = world;
-        t->config = *config;
-        t->train.program = train;
-        t->val.program = validation;
-        t->scale = scaler_of(&config->precision);
-        t->saved = -1;
-        status = setup(t);
-    }
-    if (status == TRINE_OK)
-        *trainer = t;
-    else
-        trine_trainer_destroy(&t);
-    return status;
-}
-
-trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
-                                  const trine_config *config) {
-    CHECK_GIVEN(trainer, "trainer");
-    CHECK_GIVEN(world, "world");
-    CHECK_GIVEN(config, "config");
-    return create(trainer, world, config, NULL, NULL);
-}
-
-trine_status trine_trainer_create_from(trine_trainer **trainer, trine_world *world,
-                                       const trine_config *config, const trine_source *train,
-                                       const trine_source *validation) {
-    CHECK_GIVEN(trainer, "trainer");
-    CHECK_GIVEN(world, "world");
-    CHECK_GIVEN(config, "config");
-    CHECK_GIVEN(train, "train");
-    return create(trainer, world, config, train, validation);
-}
-
-void trine_trainer_destroy(trine_trainer **trainer) {
-    trine_trainer *t = trainer ? *trainer : NULL;
+static void destroy(trine_trainer *t) {
     if (!t) return;
     trace_run_end(t);
     exec_destroy(&t->interpreter);
@@ -308,6 +248,55 @@ void trine_trainer_destroy(trine_trainer **trainer) {
     free(t->lora_base);
     free(t->run_options);
     for (int i = 0; i < TRAINER_STRINGS; i++) free(t->strings[i]);
+    live_remove(t);
     free(t);
+}
+
+/* train and validation NULL: the configuration's files. */
+static trine_status create(trine_trainer **trainer, trine_world *world, const trine_config *config,
+                           const trine_source *train, const trine_source *validation) {
+    ONE_THREAD(world, "trine_trainer_create");
+    *trainer = NULL;
+    trine_trainer *t = calloc(1, sizeof *t);
+    trine_status own = t ? live_add(t, LIVE_TRAINER, world)
+                         : RAISE(TRINE_ENOMEM, "no memory for a trainer");
+    trine_status status = trine_world_agree(world, own);
+    if (status == TRINE_OK) {
+        t->world = world;
+        t->config = *config;
+        t->train.program = train;
+        t->val.program = validation;
+        t->scale = scaler_of(&config->precision);
+        t->saved = -1;
+        status = setup(t);
+    }
+    if (status == TRINE_OK)
+        *trainer = t;
+    else
+        destroy(t);
+    return status;
+}
+
+trine_status trine_trainer_create(trine_trainer **trainer, trine_world *world,
+                                  const trine_config *config) {
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(config, "config");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
+    return create(trainer, world, config, NULL, NULL);
+}
+
+trine_status trine_trainer_create_from(trine_trainer **trainer, trine_world *world,
+                                       const trine_config *config, const trine_source *train,
+                                       const trine_source *validation) {
+    CHECK_GIVEN(trainer, "trainer");
+    CHECK_GIVEN(config, "config");
+    CHECK_GIVEN(train, "train");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
+    return create(trainer, world, config, train, validation);
+}
+
+void trine_trainer_destroy(trine_trainer **trainer) {
+    if (!trainer || !IS_LIVE(*trainer, "trainer", LIVE_TRAINER)) return;
+    destroy(*trainer);
     *trainer = NULL;
 }

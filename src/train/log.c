@@ -6,6 +6,8 @@
 
 #include "base/c_locale.h"
 #include "base/human.h"
+#include "base/live.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/json.h"
 #include "base/progress.h"
@@ -53,10 +55,16 @@ static trine_status describe(trine_log *l, int argc, char *const argv[]) {
 trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out, const char *path,
                               double peak_tflops) {
     CHECK_GIVEN(log, "log");
-    CHECK_GIVEN(trainer, "trainer");
     CHECK_GIVEN(out, "out");
+    CHECK_LIVE(trainer, "trainer", LIVE_TRAINER);
+    CHECK(peak_tflops >= 0 && isfinite(peak_tflops), TRINE_EINVAL,
+          "%s: peak_tflops is %g; it must be a finite number from 0 on (0: unknown)", __func__,
+          peak_tflops);
     trine_log *l = *log = calloc(1, sizeof *l);
     CHECK(l, TRINE_ENOMEM, "no memory for a log");
+    trine_status known = live_add(l, LIVE_LOG, trainer);
+    if (known != TRINE_OK) free(l), *log = NULL;
+    TRY(known);
     l->trainer = trainer;
     l->writes = trine_world_rank(trainer->world) == 0;
     l->out = out;
@@ -76,18 +84,21 @@ trine_status trine_log_create(trine_log **log, trine_trainer *trainer, FILE *out
 
 void trine_log_destroy(trine_log **log) {
     trine_log *l = log ? *log : NULL;
-    if (!l) return;
+    if (!live_ends(l, LIVE_LOG, __func__, "log")) return;
     terminal_line_erase();
-    if (l->trainer->log == l->file.out) l->trainer->log = NULL;
+    if (!live_is_orphan(l) && l->trainer->log == l->file.out) l->trainer->log = NULL;
     output_close(&l->file.out);
     cJSON_Delete(l->run);
+    live_remove(l);
     free(l);
     *log = NULL;
 }
 
 trine_status trine_trainer_progress(trine_trainer *t, FILE *out, trine_progress how) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(out, "out");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
+    CHECK((unsigned)how <= TRINE_PROGRESS_BAR, TRINE_EINVAL,
+          "%s: how is %d; it must be TRINE_PROGRESS_AUTO, _LINE or _BAR", __func__, (int)how);
     progress_begin(out, how, trine_world_rank(t->world) == 0);
     t->shows = true;
     return TRINE_OK;
@@ -153,8 +164,8 @@ static bool writes_lines(const trine_log *l) {
 }
 
 trine_status trine_log_has_val(const trine_log *l, bool *has) {
-    CHECK_GIVEN(l, "log");
     CHECK_GIVEN(has, "has");
+    CHECK_LIVE(l, "log", LIVE_LOG);
     int64_t found = l->file.has_val;
     TRY(trine_all_reduce(trine_mesh_group(l->trainer->mesh, TRINE_WORLD), &found, &found, 1,
                          TRINE_I64, TRINE_MAX));
@@ -163,7 +174,7 @@ trine_status trine_log_has_val(const trine_log *l, bool *has) {
 }
 
 trine_status trine_log_check(const trine_log *l) {
-    CHECK_GIVEN(l, "log");
+    CHECK_LIVE(l, "log", LIVE_LOG);
     TRY(status_user(log_file_check(&l->file)));
     return status_user(tensorboard_check(l->trainer->board));
 }
@@ -175,8 +186,9 @@ static bool add_energy(cJSON *object, const trine_metrics *m) {
 }
 
 trine_status trine_log_run(trine_log *l, int argc, char *const *argv) {
-    CHECK_GIVEN(l, "log");
     CHECK_GIVEN(argv, "argv");
+    CHECK_LIVE(l, "log", LIVE_LOG);
+    TRY(options_check_argv(__func__, argc, argv, 0));
     return l->run ? describe(l, argc, argv) : TRINE_OK;
 }
 
@@ -283,8 +295,13 @@ static void show_bar(const trine_log *l, int64_t step, const trine_metrics *m) {
 }
 
 trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) {
-    CHECK_GIVEN(l, "log");
     CHECK_GIVEN(m, "metrics");
+    CHECK_LIVE(l, "log", LIVE_LOG);
+    CHECK(m->step >= 1, TRINE_EINVAL,
+          "%s: metrics->step is %" PRId64 "; steps are counted from 1, and trine_trainer_step sets it",
+          __func__, m->step);
+    CHECK(interval >= 0, TRINE_EINVAL, "%s: interval is %d; it must not be negative (0: no lines)",
+          __func__, interval);
     l->tokens += m->tokens;
     l->recent = l->recent > 0 ? 0.9 * l->recent + 0.1 * m->seconds : m->seconds;
     if (!l->writes) return TRINE_OK;
@@ -299,7 +316,9 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
 }
 
 trine_status trine_log_val(trine_log *l, int64_t step, double loss) {
-    CHECK_GIVEN(l, "log");
+    CHECK_LIVE(l, "log", LIVE_LOG);
+    CHECK(step >= 0, TRINE_EINVAL, "%s: step is %" PRId64 "; it must not be negative", __func__,
+          step);
     if (!l->writes) return TRINE_OK;
     terminal_line_erase();
     c_fprintf(l->out, "step %*" PRId64 "/%d | validation loss %.6f\n",

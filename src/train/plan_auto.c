@@ -1,10 +1,13 @@
 #include "train/plan_auto.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "config/check_run.h"
 #include "data/blend.h"
 #include "plan/resolve.h"
 #include "plan/search.h"
@@ -120,9 +123,22 @@ static trine_status choose_for_all(trine_world *world, choosing *c) {
     return comm_world_broadcast(world, &c->found, sizeof c->found);
 }
 
+static trine_status check_request(const trine_config *config, const trine_run *run) {
+    TRY(config_check_run(run, NULL));
+    if (!run->plan) return TRINE_OK;
+    CHECK(run->hardware, TRINE_EINVAL,
+          "--plan auto requires --hardware: the machine to plan for");
+    CHECK(config->global_batch_size > 0, TRINE_EINVAL,
+          "--global-batch-size %d: --plan auto needs one, at least 1: the micro-batch is searched",
+          config->global_batch_size);
+    return TRINE_OK;
+}
+
 trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run) {
     CHECK_GIVEN(config, "config");
     CHECK_GIVEN(run, "run");
+    if (world) CHECK_LIVE(world, "world", LIVE_WORLD);
+    TRY(status_user(check_request(config, run)));
     run->planned = (trine_planned){0};
     if (!run->plan) return TRINE_OK;
     choosing c = {.config = config, .run = run, .ranks = run->ranks};
@@ -138,8 +154,11 @@ trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run
 }
 
 trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run) {
-    CHECK_GIVEN(trainer, "trainer");
     CHECK_GIVEN(run, "run");
+    CHECK_LIVE(trainer, "trainer", LIVE_TRAINER);
+    TRY(status_user(config_check_run(run, NULL)));
+    CHECK(run->planned.seconds >= 0 && isfinite(run->planned.seconds), TRINE_EINVAL,
+          "%s: run->planned.seconds is %g; trine_plan sets it", __func__, run->planned.seconds);
     trainer->planned = run->planned;
     trainer->val_beside = run->val_beside;
     return options_text_run(trainer, run);

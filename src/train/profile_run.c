@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "train/trainer.h"
 
@@ -29,7 +30,7 @@ static trine_status start(trine_trainer *t, int skip, const char *path) {
 }
 
 trine_status trine_trainer_profile_start(trine_trainer *t, int skip, const char *path) {
-    CHECK_GIVEN(t, "trainer");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     profile_destroy(&t->profile);
     trine_status status = trine_world_agree(t->world, start(t, skip, path));
     if (status != TRINE_OK) profile_destroy(&t->profile);
@@ -78,8 +79,8 @@ static trine_status gather(trine_trainer *t, const profile_summary *s, profile_r
 }
 
 trine_status trine_trainer_profile(trine_trainer *t, FILE *out) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(out, "out");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     CHECK(t->profile, TRINE_EINVAL, "no profile was started");
     if (!t->profile->steps) {
         if (trine_world_rank(t->world) == 0)

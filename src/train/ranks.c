@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/alike.h"
+#include "config/check_run.h"
 #include "config/config.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -24,10 +26,11 @@ trine_status ranks_agree_checkpoint(trine_world *world, const trine_checkpoint *
 }
 
 trine_status trine_run_agree(trine_world *world, const trine_run *run) {
-    CHECK_GIVEN(world, "world");
     CHECK_GIVEN(run, "run");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
     const options o = config_options(NULL, run, NULL);
-    return alike_agree_options(world, &o);
+    TRY(alike_agree_options(world, &o));
+    return status_user(config_check_run(run, NULL));
 }
 
 /* ---- Data ------------------------------------------------------------------------------------ */

@@ -122,6 +122,18 @@ trine_status shards_to_load(const rank_state *h, bool weights_only, shard_set *p
     return TRINE_OK;
 }
 
+void shards_clear_moments(const rank_state *h, device *dev) {
+    for (int n = 0; n < h->count; n++) {
+        const held_unit *u = &h->units[n];
+        for (int r = 0; r < flat_ranges(&u->layout); r++) {
+            if (state_borrowed(u, r) || !state_trains(u, r)) continue;
+            flat_part own = state_owned(h, u, r);
+            for (int which = 1; which <= 2; which++)
+                device_zero(dev, state_moment(h, u, r, which, own), own.count * sizeof(float));
+        }
+    }
+}
+
 void shards_free(shard_set *p) {
     free(p->tensors);
     free(p->kinds);

@@ -30,5 +30,7 @@ trine_status shards_to_save(const rank_state *h, bool apart, shard_set *p);
  * collective. */
 trine_status shards_to_load(const rank_state *h, bool weights_only, shard_set *p);
 void shards_free(shard_set *p);
+/* The moments that this rank owns become zeros, as of a new optimizer. Queued. Not collective. */
+void shards_clear_moments(const rank_state *h, device *dev);
 
 #endif

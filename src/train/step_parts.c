@@ -1,6 +1,7 @@
 /* A step in parts (trine_loop.h): the same program, cut before and after NORM. */
 #include <math.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/one_thread.h"
 #include "comm/api/alike.h"
@@ -23,7 +24,7 @@ static trine_status run_part(trine_trainer *t, step_part part) {
 
 trine_status trine_trainer_forward_backward(trine_trainer *t) {
     int at;
-    CHECK_GIVEN(t, "trainer");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     TRY(trainer_between_steps(t, __func__));
     for (int p = 0; p < t->spec.stages; p++) TRY(cut_program(&t->stages[p], &at));
@@ -46,8 +47,8 @@ static trine_status find_norm(trine_trainer *t) {
 }
 
 trine_status trine_trainer_norm(trine_trainer *t, double *norm, double *loss) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(norm, "norm");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_GRADIENTS, PART_NORM));
     if (t->now.part == PART_GRADIENTS) TRY(find_norm(t));
@@ -56,9 +57,11 @@ trine_status trine_trainer_norm(trine_trainer *t, double *norm, double *loss) {
     return TRINE_OK;
 }
 
-/* In a skipped step UPDATE does nothing. */
+/* In a skipped step UPDATE does nothing. The learning rate is that of now: it may have been set since the gradients. */
 static trine_status end_step(trine_trainer *t, bool asked, trine_metrics *metrics) {
     bool finite = isfinite(t->now.io.norm);
+    t->now.lr = trainer_learning_rate(t);
+    t->now.io.adamw.lr = (float)t->now.lr;
     t->now.io.skipped |= asked;
     TRY(run_part(t, BEHIND_NORM));
     t->now.part = PART_NONE;
@@ -66,16 +69,16 @@ static trine_status end_step(trine_trainer *t, bool asked, trine_metrics *metric
 }
 
 trine_status trine_trainer_update(trine_trainer *t, trine_metrics *metrics) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_NORM, PART_NORM));
     return end_step(t, false, metrics);
 }
 
 trine_status trine_trainer_skip(trine_trainer *t, trine_metrics *metrics) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     TRY(trainer_expect(t, __func__, PART_NORM, PART_NORM));
     return end_step(t, true, metrics);
@@ -84,7 +87,7 @@ trine_status trine_trainer_skip(trine_trainer *t, trine_metrics *metrics) {
 /* ---- The learning rate ------------------------------------------------------------------------- */
 
 trine_status trine_trainer_set_lr(trine_trainer *t, double lr) {
-    CHECK_GIVEN(t, "trainer");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     alike_list list = {0};
     trine_status status = trine_world_agree(t->world, alike_begin(&list, 1));
@@ -104,7 +107,7 @@ trine_status trine_trainer_set_lr(trine_trainer *t, double lr) {
 }
 
 trine_status trine_trainer_schedule_lr(trine_trainer *t) {
-    CHECK_GIVEN(t, "trainer");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     t->sets_lr = false;
     return TRINE_OK;
 }

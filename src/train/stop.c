@@ -135,6 +135,8 @@ trine_status trine_trace_catch(void) {
 }
 
 trine_status trine_progress_catch(trine_progress how) {
+    CHECK((unsigned)how <= TRINE_PROGRESS_BAR, TRINE_EINVAL,
+          "%s: how is %d; it must be TRINE_PROGRESS_AUTO, _LINE or _BAR", __func__, (int)how);
     return progress_wanted(stdout, how) ? catch_signals(true) : TRINE_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "base/c_locale.h"
 #include "base/event_file.h"
 #include "base/event_folder.h"
+#include "base/live.h"
 #include "base/status.h"
 #include "config/config.h"
 #include "train/log_file.h"
@@ -157,8 +158,8 @@ trine_status tensorboard_add(tensorboard *b, int64_t step, const cJSON *line) {
 }
 
 trine_status trine_trainer_tensorboard(trine_trainer *t, const char *folder) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(folder, "folder");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     bool first = trine_world_rank(t->world) == 0;
     tensorboard_close(&t->board);
     return trine_world_agree(t->world, first ? status_user(tensorboard_open(&t->board, t, folder))

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/one_thread.h"
 #include "ckpt/slice.h"
@@ -28,18 +29,18 @@ trine_status tensors_list(trine_trainer *t) {
 }
 
 size_t trine_trainer_tensor_count(const trine_trainer *t) {
-    return t ? t->tensor_count : 0;
+    return IS_LIVE(t, "trainer", LIVE_TRAINER) ? t->tensor_count : 0;
 }
 
 const char *trine_trainer_tensor_name(const trine_trainer *t, size_t index) {
-    return t && index < t->tensor_count ? t->tensors[index].file.name : NULL;
+    return IS_LIVE(t, "trainer", LIVE_TRAINER) && index < t->tensor_count ? t->tensors[index].file.name : NULL;
 }
 
 trine_status trine_trainer_tensor_shape(const trine_trainer *t, size_t index, uint64_t *shape,
                                         int *dims) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(shape, "shape");
     CHECK_GIVEN(dims, "dims");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     CHECK(index < t->tensor_count, TRINE_EINVAL,
           "%s: tensor %zu, but the model has %zu, counted from 0", __func__, index,
           t->tensor_count);
@@ -247,9 +248,9 @@ static trine_status read_own(job *j, int64_t **words) {
 
 trine_status trine_trainer_read(trine_trainer *t, trine_tensor_kind what, const char *name,
                                 float *values, size_t count) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(name, "name");
     CHECK_GIVEN(values, "values");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     const request q = {__func__, what, name, count, NULL};
     job j = {.t = t, .q = &q, .values = values};
@@ -277,9 +278,9 @@ static trine_status write_own(job *j) {
 
 trine_status trine_trainer_write(trine_trainer *t, trine_tensor_kind what, const char *name,
                                  const float *values, size_t count) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(name, "name");
     CHECK_GIVEN(values, "values");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     const request q = {__func__, what, name, count, values};
     job j = {.t = t, .q = &q};

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 
@@ -43,7 +44,7 @@ void trace_run_end(trine_trainer *t) {
 }
 
 trine_status trine_trainer_trace(trine_trainer *t, char *text, size_t size) {
-    CHECK_GIVEN(t, "trainer");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     char said[TRAINER_TRACED];
     if (text && size) text[0] = '\0';
     if (!t->trace || !trace_pending(t->trace)) return TRINE_OK;

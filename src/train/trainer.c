@@ -4,6 +4,7 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/api/one_thread.h"
 #include "dp/dp.h"
@@ -17,11 +18,11 @@ bool trainer_has_file(const trine_trainer *t, const char *path) {
 }
 
 const trine_config *trine_trainer_config(const trine_trainer *trainer) {
-    return trainer ? &trainer->config : NULL;
+    return IS_LIVE(trainer, "trainer", LIVE_TRAINER) ? &trainer->config : NULL;
 }
 
 const trine_mesh *trine_trainer_mesh(const trine_trainer *trainer) {
-    return trainer ? trainer->mesh : NULL;
+    return IS_LIVE(trainer, "trainer", LIVE_TRAINER) ? trainer->mesh : NULL;
 }
 
 /* ---- Steps ---- */
@@ -53,7 +54,7 @@ static trine_status count_supervised(const trainer_data *data, uint64_t first, i
     return TRINE_OK;
 }
 
-static double learning_rate(const trine_trainer *t) {
+double trainer_learning_rate(const trine_trainer *t) {
     return t->sets_lr ? t->lr : resolve_learning_rate(&t->config.optimizer, t->updates + 1);
 }
 
@@ -65,7 +66,7 @@ static step_io make_step(const trine_trainer *t, const trainer_data *data, uint6
         .first_sample = first,
         .scale = 1.0 / (double)supervised,
         .loss_scale = t->scale.scale,
-        .adamw = {.lr = (float)learning_rate(t),
+        .adamw = {.lr = (float)trainer_learning_rate(t),
                   .beta1 = (float)o->adam_beta1,
                   .beta2 = (float)o->adam_beta2,
                   .eps = (float)o->adam_eps,
@@ -153,7 +154,7 @@ trine_status trainer_begin_step(trine_trainer *t, trainer_step *s) {
     *s = (trainer_step){.io = make_step(t, &t->train, t->samples, supervised),
                         .supervised = supervised,
                         .start = start,
-                        .lr = learning_rate(t)};
+                        .lr = trainer_learning_rate(t)};
     joules_begin(t);
     return trace_run_before(t);
 }
@@ -183,8 +184,8 @@ trine_status trainer_end_step(trine_trainer *t, trainer_step *s, bool asked,
 }
 
 trine_status trine_trainer_step(trine_trainer *t, trine_metrics *metrics) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(metrics, "metrics");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     trainer_step step;
     TRY(trainer_between_steps(t, __func__));
@@ -217,8 +218,8 @@ trine_status trainer_eval_mean(const trine_trainer *t, const trainer_sum *sum, d
 }
 
 trine_status trine_trainer_eval(trine_trainer *t, double *loss) {
-    CHECK_GIVEN(t, "trainer");
     CHECK_GIVEN(loss, "loss");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
     ONE_THREAD(t->world, __func__);
     trainer_sum sum = {0, 0};
     TRY(trainer_between_steps(t, __func__));

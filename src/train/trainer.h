@@ -144,6 +144,8 @@ trine_status trainer_expect(const trine_trainer *t, const char *call, trainer_pa
 /* The same for what needs PART_NONE. */
 trine_status trainer_between_steps(const trine_trainer *t, const char *call);
 
+/* Of the next update. Pure. */
+double trainer_learning_rate(const trine_trainer *t);
 /* What comes before the program of a training step. Errors: those of trine_trainer_step. Collective over: world. */
 trine_status trainer_begin_step(trine_trainer *t, trainer_step *s);
 /* What comes after it; asked: its norm is finite, but the caller wanted no update. Errors: as above. Collective over:

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/live.h"
 #include "base/status.h"
 #include "comm/group/group.h"
 
@@ -42,6 +43,9 @@ trine_status comm_count_create(trine_comm **comm, trine_group group, int size, c
                                void *context) {
     trine_comm *c = *comm = calloc(1, sizeof *c);
     CHECK(c, TRINE_ENOMEM, "no memory for group %s of %d", comm_group_name(group), size);
+    trine_status status = live_add(c, LIVE_COMM, NULL);
+    if (status != TRINE_OK) free(c), *comm = NULL;
+    TRY(status);
     c->transport = &count_transport;
     c->group = group;
     c->size = size;
@@ -52,6 +56,7 @@ trine_status comm_count_create(trine_comm **comm, trine_group group, int size, c
 }
 
 void comm_count_destroy(trine_comm **comm) {
+    live_remove(*comm);
     free(*comm);
     *comm = NULL;
 }

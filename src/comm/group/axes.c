@@ -1,6 +1,9 @@
 #include "comm/api/axes.h"
 
+#include <limits.h>
+
 #include "base/c_locale.h"
+#include "base/status.h"
 
 /* Ranks that differ along the first are neighbours. */
 static const trine_axis order[TRINE_AXES] = {TRINE_AXIS_TP, TRINE_AXIS_DP, TRINE_AXIS_PP};
@@ -71,11 +74,43 @@ trine_coord axes_coord(trine_layout layout, axis_set axes, trine_coord from, int
     return from;
 }
 
+/* Whether a function may divide by the sizes; prints what is wrong. */
+static bool has_sizes(trine_layout layout, const char *function) {
+    char text[AXES_TEXT];
+    bool positive = axes_positive(layout);
+    if (!positive)
+        REPORT("%s: layout is %s; every size must be at least 1", function,
+               axes_text(layout, ALL_AXES, text, sizeof text));
+    return positive;
+}
+
+static bool is_inside(trine_layout layout, trine_coord coord) {
+    for (int a = 0; a < TRINE_AXES; a++)
+        if (coord.at[a] < 0 || coord.at[a] >= axis_size(layout, (trine_axis)a)) return false;
+    return true;
+}
+
 trine_coord trine_layout_coord(trine_layout layout, int rank) {
+    const trine_coord none = {.at = {0}};
+    if (!has_sizes(layout, __func__)) return none;
+    if (rank < 0 || rank >= axes_product(layout)) {
+        REPORT("%s: rank is %d; the layout has ranks 0 to %.0f", __func__, rank,
+               axes_product(layout) - 1);
+        return none;
+    }
     return axes_coord(layout, ALL_AXES, (trine_coord){.at = {0}}, rank);
 }
 
 int trine_layout_rank(trine_layout layout, trine_coord coord) {
+    char text[AXES_TEXT], sizes[AXES_TEXT];
+    if (!has_sizes(layout, __func__)) return -1;
+    if (!is_inside(layout, coord) || axes_product(layout) > INT_MAX) {
+        REPORT("%s: coord is %s; it must be from 0 and below the sizes, %s, of a layout of at most "
+               "2^31 - 1 ranks",
+               __func__, axes_coord_text(coord, text, sizeof text),
+               axes_text(layout, ALL_AXES, sizes, sizeof sizes));
+        return -1;
+    }
     return axes_place(layout, ALL_AXES, coord);
 }
 

@@ -1,5 +1,6 @@
 /* Properties of a communicator. */
 #include "comm/group/group.h"
+#include "base/live.h"
 #include "base/status.h"
 
 const char *comm_dtype_text(trine_dtype type) {
@@ -31,15 +32,15 @@ const char *comm_group_name(trine_group group) {
 }
 
 int trine_comm_rank(const trine_comm *comm) {
-    return comm ? comm->rank : 0;
+    return IS_LIVE(comm, "comm", LIVE_COMM) ? comm->rank : 0;
 }
 
 int trine_comm_size(const trine_comm *comm) {
-    return comm ? comm->size : 0;
+    return IS_LIVE(comm, "comm", LIVE_COMM) ? comm->size : 0;
 }
 
 const char *trine_comm_transport(const trine_comm *comm) {
-    return comm ? comm->transport->name : "none";
+    return IS_LIVE(comm, "comm", LIVE_COMM) ? comm->transport->name : "none";
 }
 
 trine_world *comm_world(const trine_comm *comm) {

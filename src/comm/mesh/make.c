@@ -3,6 +3,7 @@
 #include "comm/transport/mpi/mpi.h"
 #include "comm/transport/stack.h"
 #include "comm/watch/match.h"
+#include "base/live.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -28,7 +29,9 @@ trine_status group_create(trine_comm **comm, trine_world *world, trine_group gro
     int *copy = calloc((size_t)n, sizeof *copy);
     uint32_t *messages = calloc(2 * (size_t)n, sizeof *messages);
     *comm = NULL;
-    if (!c || !copy || !messages) {
+    trine_status known = c ? live_add(c, LIVE_COMM, world) : TRINE_OK;
+    if (!c || !copy || !messages || known != TRINE_OK) {
+        live_remove(c);
         free(c);
         free(copy);
         free(messages);
@@ -64,6 +67,7 @@ void group_destroy(trine_comm **comm) {
             break;
         }
     c->transport->destroy(c);
+    live_remove(c);
     free(c->members);
     free(c->messages);
     free(c);

@@ -13,6 +13,7 @@
 #include "comm/transport/stack.h"
 #include "comm/watch/match.h"
 #include "comm/watch/watchdog.h"
+#include "base/live.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -269,8 +270,8 @@ static trine_status make_own(trine_mesh *mesh, size_t bytes, allocation **p) {
 }
 
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes) {
-    CHECK_GIVEN(mesh, "mesh");
     CHECK_GIVEN(p, "p");
+    CHECK_LIVE(mesh, "mesh", LIVE_MESH);
     ONE_THREAD(mesh->world, __func__);
     allocation *own;
     *p = NULL;
@@ -297,11 +298,22 @@ static void barrier_before_free(const trine_mesh *mesh) {
     (void)comm->transport->barrier(comm);
 }
 
+static allocation *find_own(trine_mesh *mesh, const void *base) {
+    for (int i = 0; i < SHM_WINDOWS; i++)
+        if (mesh->allocations[i].base == base) return &mesh->allocations[i];
+    return NULL;
+}
+
 void trine_mesh_free(trine_mesh *mesh, void **p) {
-    allocation *own = mesh->allocations;
-    if (!mesh || !p || !*p) return;
+    if (!IS_LIVE(mesh, "mesh", LIVE_MESH) || !p || !*p) return;
+    allocation *own = find_own(mesh, *p);
+    if (!own) {
+        REPORT("%s: p points to %p, which is no memory from trine_mesh_alloc of this mesh; nothing "
+               "is freed",
+               __func__, *p);
+        return;
+    }
     barrier_before_free(mesh);
-    while (own->base != *p) own++;
     if (own->window) shm_window_destroy(mesh->node, own->window);
     unmap_own(own);
     *p = NULL;
@@ -399,6 +411,9 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
     TRY(check_needs(layout, &needs));
     trine_mesh *m = calloc(1, sizeof *m);
     CHECK(m, TRINE_ENOMEM, "no memory for the mesh");
+    trine_status known = live_add(m, LIVE_MESH, world);
+    if (known != TRINE_OK) free(m);
+    TRY(known);
     m->world = world;
     world->meshes++;
     m->layout = layout;
@@ -417,14 +432,14 @@ trine_status mesh_create(trine_mesh **mesh, trine_world *world, trine_layout lay
 trine_status trine_mesh_create(trine_mesh **mesh, trine_world *world, trine_layout layout,
                                int ranks_per_node) {
     CHECK_GIVEN(mesh, "mesh");
-    CHECK_GIVEN(world, "world");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
     ONE_THREAD(world, __func__);
     return mesh_create(mesh, world, layout, ranks_per_node, mesh_needs_default(layout));
 }
 
 void trine_mesh_destroy(trine_mesh **mesh) {
     trine_mesh *m = mesh ? *mesh : NULL;
-    if (!m) return;
+    if (!IS_LIVE(m, "mesh", LIVE_MESH)) return;
     barrier_before_free(m);
     (void)comm_device_memory(m, NULL);
     for (int g = 0; g < TRINE_GROUPS; g++)
@@ -435,21 +450,26 @@ void trine_mesh_destroy(trine_mesh **mesh) {
     free(m->node_of);
     free(m->members);
     free(m->shares);
+    live_remove(m);
     free(m);
     *mesh = NULL;
 }
 
 trine_layout trine_mesh_layout(const trine_mesh *mesh) {
-    return mesh ? mesh->layout : (trine_layout){0};
+    return IS_LIVE(mesh, "mesh", LIVE_MESH) ? mesh->layout : (trine_layout){0};
 }
 
 trine_coord trine_mesh_coord(const trine_mesh *mesh) {
-    return mesh ? mesh->coord : (trine_coord){0};
+    return IS_LIVE(mesh, "mesh", LIVE_MESH) ? mesh->coord : (trine_coord){0};
 }
 
 trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group) {
-    ASSERT(group >= 0 && group < TRINE_GROUPS);
-    return mesh ? mesh->groups[group] : NULL;
+    bool known = (unsigned)group < TRINE_GROUPS;
+    if (!known)
+        REPORT("%s: group is %d; it must be from 0 to %d", __func__, (int)group,
+               (int)TRINE_GROUPS - 1);
+    bool live = IS_LIVE(mesh, "mesh", LIVE_MESH);
+    return known && live ? mesh->groups[group] : NULL;
 }
 
 int mesh_node_count(const trine_mesh *mesh) {

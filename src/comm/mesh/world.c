@@ -11,11 +11,13 @@
 #include "comm/watch/watchdog.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/live.h"
 
 #define DEFAULT_IO_TIMEOUT 1800.0
 
@@ -124,6 +126,40 @@ static trine_status take_memory(trine_world *world) {
     return started_create(world);
 }
 
+static void destroy(trine_world **world) {
+    trine_world *w = *world;
+    if (!w) return;
+    if (w->watched) board_begin_leaving();
+    watchdog_leave(w);
+    group_destroy(&w->comm);
+    mpi_free(&w->watchdog);
+    if (w->owns_origin) mpi_free(&w->origin);
+    if (w->finalise) {
+        watch_enter("MPI_Finalize");
+        MPI_Finalize();
+        watch_leave();
+    }
+    if (w->owns_origin) board_seal();
+    if (w->watched) watch_stop();
+    free(w->hosts);
+    free(w->names);
+    free(w->told);
+    free(w->addends);
+    free(w->scratch);
+    started_destroy(w);
+    int left = live_remove(w);
+    free(w);
+    *world = NULL;
+    if (left)
+        REPORT("trine_world_destroy: %d of the meshes, trainers and generators of this world are "
+               "not destroyed; they cannot be used any more; destroy them before their world",
+               left);
+}
+
+void trine_world_destroy(trine_world **world) {
+    if (world && IS_LIVE(*world, "world", LIVE_WORLD)) destroy(world);
+}
+
 /* The group of all ranks, which owns `state`. */
 static trine_status make_world_group(trine_world *world, void *state) {
     int *members = calloc((size_t)world->size, sizeof *members);
@@ -190,26 +226,26 @@ static trine_status begin_world(trine_world **world) {
     (*world)->watched = true;
     watch_start();
     (*world)->timeout = watch_limit();
-    return TRINE_OK;
+    return live_add(*world, LIVE_WORLD, NULL);
 }
 
 static trine_status joined(trine_world **world, trine_status started) {
     trine_status status = started == TRINE_OK ? join(*world) : started;
-    if (status != TRINE_OK) trine_world_destroy(world);
+    if (status != TRINE_OK) destroy(world);
     TRY(status);
     return TRINE_OK;
 }
 
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv) {
     CHECK_GIVEN(world, "world");
-    TRY(begin_world(world));
-    return joined(world, start_mpi(*world, argc, argv));
+    trine_status status = begin_world(world);
+    return joined(world, status == TRINE_OK ? start_mpi(*world, argc, argv) : status);
 }
 
 trine_status trine_world_create_from_mpi(trine_world **world, MPI_Comm comm) {
     CHECK_GIVEN(world, "world");
-    TRY(begin_world(world));
-    return joined(world, take_callers(*world, comm));
+    trine_status status = begin_world(world);
+    return joined(world, status == TRINE_OK ? take_callers(*world, comm) : status);
 }
 
 /* ---- Splitting ------------------------------------------------------------------------------- */
@@ -262,7 +298,8 @@ static trine_status split(trine_world **part, trine_world *world, int color, int
     w->origin = world->origin;
     trine_status status = join_part(w, world, color, place);
     *part = w;
-    if (status != TRINE_OK) trine_world_destroy(part);
+    if (status == TRINE_OK) status = live_add(w, LIVE_WORLD, NULL);
+    if (status != TRINE_OK) destroy(part);
     TRY(status);
     return TRINE_OK;
 }
@@ -275,34 +312,11 @@ trine_status comm_world_turn(trine_world **turned, trine_world *world) {
     return split(turned, world, 0, (world->rank + 1) % world->size);
 }
 
-void trine_world_destroy(trine_world **world) {
-    trine_world *w = world ? *world : NULL;
-    if (!w) return;
-    if (w->watched) board_begin_leaving();
-    watchdog_leave(w);
-    group_destroy(&w->comm);
-    mpi_free(&w->watchdog);
-    if (w->owns_origin) mpi_free(&w->origin);
-    if (w->finalise) {
-        watch_enter("MPI_Finalize");
-        MPI_Finalize();
-        watch_leave();
-    }
-    if (w->watched) watch_stop();
-    free(w->hosts);
-    free(w->names);
-    free(w->told);
-    free(w->addends);
-    free(w->scratch);
-    started_destroy(w);
-    free(w);
-    *world = NULL;
-}
-
 /* ---- Aborting -------------------------------------------------------------------------------- */
 
 _Noreturn void trine_abort(trine_world *world) {
     /* If trine_world_create failed there is no world, but MPI may have a job to abort. */
+    if (!IS_LIVE(world, "world", LIVE_WORLD)) world = NULL;
     if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
     if (world) watch_say_last("error");
@@ -312,24 +326,42 @@ _Noreturn void trine_abort(trine_world *world) {
 /* ---- Asking and setting ---------------------------------------------------------------------- */
 
 int trine_world_rank(const trine_world *world) {
-    return world ? world->rank : 0;
+    return IS_LIVE(world, "world", LIVE_WORLD) ? world->rank : 0;
 }
 
 int trine_world_size(const trine_world *world) {
-    return world ? world->size : 0;
+    return IS_LIVE(world, "world", LIVE_WORLD) ? world->size : 0;
+}
+
+static bool is_limit(double seconds, const char *function) {
+    bool valid = seconds >= 0 && isfinite(seconds);
+    if (!valid)
+        REPORT("%s: seconds is %g; it must be a finite number from 0 on (0: no limit); nothing is "
+               "changed",
+               function, seconds);
+    return valid;
 }
 
 void trine_world_timeout(trine_world *world, double seconds) {
+    if (world && !IS_LIVE(world, "world", LIVE_WORLD)) return;
+    if (!is_limit(seconds, __func__)) return;
     watch_timeout(seconds);
     if (world) world->timeout = seconds;
 }
 
 void trine_world_io_timeout(trine_world *world, double seconds) {
-    if (world) world->io_timeout = seconds;
+    if (IS_LIVE(world, "world", LIVE_WORLD) && is_limit(seconds, __func__))
+        world->io_timeout = seconds;
 }
 
 void trine_world_transport(trine_world *world, trine_transport transport) {
-    if (world) world->choice = transport;
+    if (!IS_LIVE(world, "world", LIVE_WORLD)) return;
+    if ((unsigned)transport < TRINE_TRANSPORTS)
+        world->choice = transport;
+    else
+        REPORT("%s: transport is %d; it must be from 0 to %d (auto, mpi, shm, nccl); nothing is "
+               "changed",
+               __func__, (int)transport, (int)TRINE_TRANSPORTS - 1);
 }
 
 void comm_expect(trine_world *world, size_t bytes) {
@@ -382,7 +414,7 @@ void comm_audit(trine_world *world, bool on) {
 }
 
 trine_status trine_world_audit(trine_world *world, bool on) {
-    CHECK_GIVEN(world, "world");
+    CHECK_LIVE(world, "world", LIVE_WORLD);
     int32_t wanted[2] = {on, !on};
     TRY(trine_all_reduce(world->comm, wanted, wanted, 2, TRINE_I32, TRINE_MAX));
     CHECK(!wanted[0] || !wanted[1], TRINE_EAUDIT,

@@ -3,6 +3,7 @@
  * given. */
 #include "comm/watch/tally.h"
 #include "comm/reduce/rank_order.h"
+#include "base/live.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -60,8 +61,12 @@ void tally_count(trine_comm *comm, const comm_call *call) {
 }
 
 trine_tally trine_comm_tally(const trine_comm *comm, trine_tally_kind kind) {
-    ASSERT(kind >= 0 && kind < TRINE_TALLY_KINDS);
-    return comm ? comm->tally[kind] : (trine_tally){0};
+    bool known = (unsigned)kind < TRINE_TALLY_KINDS;
+    if (!known)
+        REPORT("%s: kind is %d; it must be from 0 to %d", __func__, (int)kind,
+               (int)TRINE_TALLY_KINDS - 1);
+    bool live = IS_LIVE(comm, "comm", LIVE_COMM);
+    return known && live ? comm->tally[kind] : (trine_tally){0};
 }
 
 void comm_tally_reset(trine_comm *comm) {

@@ -1,0 +1,141 @@
+#include "base/live.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define BUCKETS 256
+#define ORPHAN  0x100 /* in an entry's word, beside its kind */
+
+/* Entries are used again and never freed, so that a reader needs no lock. */
+typedef struct entry {
+    _Atomic(const void *) at; /* NULL: free */
+    _Atomic int word;
+    const void *owner; /* read under the lock */
+    _Atomic(struct entry *) next;
+} entry;
+
+static _Atomic(entry *) buckets[BUCKETS];
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *const types[] = {
+#define TYPE(name, type, owner) type,
+    LIVE_LIST(TYPE)
+#undef TYPE
+};
+static const char *const owners[] = {
+#define OWNER(name, type, owner) owner,
+    LIVE_LIST(OWNER)
+#undef OWNER
+};
+
+static size_t bucket_of(const void *p) {
+    return (size_t)(((uint64_t)(uintptr_t)p * UINT64_C(0x9e3779b97f4a7c15)) >> 56) % BUCKETS;
+}
+
+/* The entry of an address, NULL for a free one; NULL: there is none. */
+static entry *find(size_t bucket, const void *p) {
+    entry *e = atomic_load_explicit(&buckets[bucket], memory_order_acquire);
+    while (e && atomic_load_explicit(&e->at, memory_order_acquire) != p)
+        e = atomic_load_explicit(&e->next, memory_order_acquire);
+    return e;
+}
+
+/* Its word; -1: it is no handle. */
+static int word_of(const void *p) {
+    const entry *e = p ? find(bucket_of(p), p) : NULL;
+    return e ? atomic_load_explicit(&e->word, memory_order_relaxed) : -1;
+}
+
+/* ---- Adding and removing, under the lock ---- */
+
+static entry *take(size_t bucket) {
+    entry *e = find(bucket, NULL);
+    if (e) return e;
+    e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    atomic_store_explicit(&e->next, atomic_load(&buckets[bucket]), memory_order_relaxed);
+    atomic_store_explicit(&buckets[bucket], e, memory_order_release);
+    return e;
+}
+
+trine_status live_add(const void *p, live_kind kind, const void *owner) {
+    pthread_mutex_lock(&changing);
+    entry *e = find(bucket_of(p), p);
+    if (!e) e = take(bucket_of(p));
+    if (e) {
+        e->owner = owner;
+        atomic_store_explicit(&e->word, (int)kind, memory_order_relaxed);
+        atomic_store_explicit(&e->at, p, memory_order_release);
+    }
+    pthread_mutex_unlock(&changing);
+    CHECK(e, TRINE_ENOMEM, "no memory to remember a %s", types[kind]);
+    return TRINE_OK;
+}
+
+/* What is made from `owner`, and from that, are orphans; returns how many, groups apart. */
+static int orphan(const void *owner) {
+    int count = 0;
+    for (size_t n = 0; n < BUCKETS; n++)
+        for (entry *e = buckets[n]; e; e = e->next) {
+            if (!e->at || e->owner != owner) continue;
+            count += e->word < ORPHAN && e->word != LIVE_COMM;
+            e->owner = NULL;
+            e->word |= ORPHAN;
+            count += orphan(e->at);
+        }
+    return count;
+}
+
+int live_remove(const void *p) {
+    int left = 0;
+    if (!p) return 0;
+    pthread_mutex_lock(&changing);
+    entry *e = find(bucket_of(p), p);
+    if (e) {
+        e->owner = NULL;
+        atomic_store_explicit(&e->at, NULL, memory_order_release);
+        left = orphan(p);
+    }
+    pthread_mutex_unlock(&changing);
+    return left;
+}
+
+/* ---- Asking ---- */
+
+static trine_status refuse(const void *p, live_kind kind, const char *function,
+                           const char *argument) {
+    int word = word_of(p);
+    CHECK(p, TRINE_EINVAL, "%s: %s is NULL", function, argument);
+    CHECK(word >= 0, TRINE_EINVAL,
+          "%s: %s is no %s: it has been destroyed, or %p never was one; use what the create "
+          "function returned, until it is destroyed",
+          function, argument, types[kind], p);
+    int is = word & (ORPHAN - 1);
+    CHECK(is == (int)kind, TRINE_EINVAL, "%s: %s is a %s; it must be a %s", function, argument,
+          types[is], types[kind]);
+    return RAISE(TRINE_EINVAL,
+                 "%s: %s is a %s whose %s has been destroyed; destroy what is made from another "
+                 "thing first",
+                 function, argument, types[kind], owners[kind]);
+}
+
+trine_status live_check(const void *p, live_kind kind, const char *function, const char *argument) {
+    return word_of(p) == (int)kind ? TRINE_OK : refuse(p, kind, function, argument);
+}
+
+bool live_is(const void *p, live_kind kind, const char *function, const char *argument) {
+    if (word_of(p) == (int)kind) return true;
+    if (p) status_report(refuse(p, kind, function, argument));
+    return false;
+}
+
+bool live_ends(const void *p, live_kind kind, const char *function, const char *argument) {
+    return word_of(p) == ((int)kind | ORPHAN) || live_is(p, kind, function, argument);
+}
+
+bool live_is_orphan(const void *p) {
+    int word = word_of(p);
+    return word >= 0 && word & ORPHAN;
+}
