@@ -74,23 +74,23 @@ trine_status live_add(const void *p, live_kind kind, const void *owner) {
     return TRINE_OK;
 }
 
-/* What is made from `owner`, and from that, are orphans; returns how many, groups apart. */
-static int orphan(const void *owner) {
-    int count = 0;
+/* What is made from `owner`, and from that, are orphans; true if there are some, groups apart. */
+static bool orphan(const void *owner) {
+    bool any = false;
     for (size_t n = 0; n < BUCKETS; n++)
         for (entry *e = buckets[n]; e; e = e->next) {
             if (!e->at || e->owner != owner) continue;
-            count += e->word < ORPHAN && e->word != LIVE_COMM;
+            any |= e->word != LIVE_COMM;
             e->owner = NULL;
             e->word |= ORPHAN;
-            count += orphan(e->at);
+            any |= orphan(e->at);
         }
-    return count;
+    return any;
 }
 
-int live_remove(const void *p) {
-    int left = 0;
-    if (!p) return 0;
+bool live_remove(const void *p) {
+    bool left = false;
+    if (!p) return false;
     pthread_mutex_lock(&changing);
     entry *e = find(bucket_of(p), p);
     if (e) {

@@ -82,7 +82,33 @@ uint64_t program_source_fingerprint(const program_source *s) {
     return s->calls.fingerprint;
 }
 
+/* ---- Tokens in memory ---- */
+
+static trine_status memory_count(void *context, uint64_t *samples) {
+    const trine_memory *m = context;
+    CHECK(m && m->tokens && m->length > 0, TRINE_EINVAL,
+          "trine_memory has no tokens, or a length that is not positive");
+    CHECK(m->count > (uint64_t)m->length, TRINE_EDATA,
+          "trine_memory: %" PRIu64 " tokens are too few; one sample of sequence length %d needs %d",
+          m->count, m->length, m->length + 1);
+    *samples = (m->count - 1) / (uint64_t)m->length;
+    return TRINE_OK;
+}
+
+static trine_status memory_fill(void *context, uint64_t sample, int length, int32_t *tokens,
+                                uint8_t *mask) {
+    const trine_memory *m = context;
+    (void)mask;
+    CHECK(length == m->length, TRINE_EINVAL, "trine_memory has samples of %d, the model of %d",
+          m->length, length);
+    memcpy(tokens, m->tokens + sample * (uint64_t)length, ((size_t)length + 1) * sizeof *tokens);
+    return TRINE_OK;
+}
+
 trine_status program_source_prepare(program_source *s, size_t T) {
+    const trine_memory *m = s->calls.fill == memory_fill ? s->calls.context : NULL;
+    CHECK(!m || (size_t)m->length == T, TRINE_EINVAL,
+          "trine_memory has samples of %d, the model of %zu", m->length, T);
     s->tokens = malloc((T + 1) * sizeof *s->tokens);
     if (s->calls.has_mask) s->mask = malloc(T);
     CHECK(s->tokens && (s->mask || !s->calls.has_mask), TRINE_ENOMEM,
@@ -140,29 +166,6 @@ trine_status program_source_load(const program_source *s, uint64_t sample, size_
     memcpy(inputs, s->tokens, T * sizeof *inputs);
     memcpy(targets, s->tokens + 1, T * sizeof *targets);
     return s->mask ? take_mask(s, sample, T, targets) : TRINE_OK;
-}
-
-/* ---- Tokens in memory ---- */
-
-static trine_status memory_count(void *context, uint64_t *samples) {
-    const trine_memory *m = context;
-    CHECK(m && m->tokens && m->length > 0, TRINE_EINVAL,
-          "trine_memory has no tokens, or a length that is not positive");
-    CHECK(m->count > (uint64_t)m->length, TRINE_EDATA,
-          "trine_memory: %" PRIu64 " tokens are too few; one sample of sequence length %d needs %d",
-          m->count, m->length, m->length + 1);
-    *samples = (m->count - 1) / (uint64_t)m->length;
-    return TRINE_OK;
-}
-
-static trine_status memory_fill(void *context, uint64_t sample, int length, int32_t *tokens,
-                                uint8_t *mask) {
-    const trine_memory *m = context;
-    (void)mask;
-    CHECK(length == m->length, TRINE_EINVAL, "trine_memory has samples of %d, the model of %d",
-          m->length, length);
-    memcpy(tokens, m->tokens + sample * (uint64_t)length, ((size_t)length + 1) * sizeof *tokens);
-    return TRINE_OK;
 }
 
 trine_source trine_source_memory(const trine_memory *memory) {

@@ -87,6 +87,8 @@ void layouts_find(const trine_config *config, int ranks, layout_list *out) {
 static trine_status resolve_asked(const trine_config *config, int *ranks, trine_config *c) {
     trine_layout *l = &c->parallel.layout;
     bool open = config->parallel.layout.dp == 0;
+    CHECK(*ranks >= 0, TRINE_EINVAL,
+          "--layouts: ranks is %d: must not be negative (0: as asked for)", *ranks);
     *c = *config;
     CHECK(!open || (*ranks && c->global_batch_size && !c->parallel.schedule_file), TRINE_EINVAL,
           "--layouts requires --dp, or --ranks and --global-batch-size without a schedule file: "

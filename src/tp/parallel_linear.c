@@ -26,7 +26,7 @@ struct trine_linear {
 
 /* Keeps the size of a matrix in bytes within 64 bits. */
 #define MOST_ELEMENTS ((size_t)1 << 50)
-#define MOST_THREADS 4096 /* as --threads of a trainer */
+#define MOST_THREADS  4096 /* as --threads of a trainer */
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 

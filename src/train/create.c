@@ -258,8 +258,8 @@ static trine_status create(trine_trainer **trainer, trine_world *world, const tr
     ONE_THREAD(world, "trine_trainer_create");
     *trainer = NULL;
     trine_trainer *t = calloc(1, sizeof *t);
-    trine_status own = t ? live_add(t, LIVE_TRAINER, world)
-                         : RAISE(TRINE_ENOMEM, "no memory for a trainer");
+    trine_status own =
+        t ? live_add(t, LIVE_TRAINER, world) : RAISE(TRINE_ENOMEM, "no memory for a trainer");
     trine_status status = trine_world_agree(world, own);
     if (status == TRINE_OK) {
         t->world = world;

@@ -298,7 +298,8 @@ trine_status trine_log_step(trine_log *l, const trine_metrics *m, int interval) 
     CHECK_GIVEN(m, "metrics");
     CHECK_LIVE(l, "log", LIVE_LOG);
     CHECK(m->step >= 1, TRINE_EINVAL,
-          "%s: metrics->step is %" PRId64 "; steps are counted from 1, and trine_trainer_step sets it",
+          "%s: metrics->step is %" PRId64
+          "; steps are counted from 1, and trine_trainer_step sets it",
           __func__, m->step);
     CHECK(interval >= 0, TRINE_EINVAL, "%s: interval is %d; it must not be negative (0: no lines)",
           __func__, interval);

@@ -126,8 +126,7 @@ static trine_status choose_for_all(trine_world *world, choosing *c) {
 static trine_status check_request(const trine_config *config, const trine_run *run) {
     TRY(config_check_run(run, NULL));
     if (!run->plan) return TRINE_OK;
-    CHECK(run->hardware, TRINE_EINVAL,
-          "--plan auto requires --hardware: the machine to plan for");
+    CHECK(run->hardware, TRINE_EINVAL, "--plan auto requires --hardware: the machine to plan for");
     CHECK(config->global_batch_size > 0, TRINE_EINVAL,
           "--global-batch-size %d: --plan auto needs one, at least 1: the micro-batch is searched",
           config->global_batch_size);

@@ -33,7 +33,9 @@ size_t trine_trainer_tensor_count(const trine_trainer *t) {
 }
 
 const char *trine_trainer_tensor_name(const trine_trainer *t, size_t index) {
-    return IS_LIVE(t, "trainer", LIVE_TRAINER) && index < t->tensor_count ? t->tensors[index].file.name : NULL;
+    return IS_LIVE(t, "trainer", LIVE_TRAINER) && index < t->tensor_count
+               ? t->tensors[index].file.name
+               : NULL;
 }
 
 trine_status trine_trainer_tensor_shape(const trine_trainer *t, size_t index, uint64_t *shape,

@@ -206,6 +206,10 @@ static void loops(void **state) {
     const trine_config config = trine_config_default();
     const trine_source source = trine_source_memory(NULL);
     trine_trainer *trainer = NULL;
+    trine_config checked = config;
+    REFUSE(trine_config_check_from, config, NULL, 1, &source, NULL);
+    REFUSE(trine_config_check_from, train, &checked, 1, NULL, NULL);
+    ALLOW(trine_config_check_from, validation, true); /* tests/train/values.c */
     REFUSE(trine_trainer_create_from, trainer, NULL, harness_world, &config, &source, NULL);
     REFUSE(trine_trainer_create_from, world, &trainer, NULL, &config, &source, NULL);
     REFUSE(trine_trainer_create_from, config, &trainer, harness_world, NULL, &source, NULL);

@@ -19,7 +19,7 @@
 
 /* The begin of a public function. */
 #define ENTER(comm)                                                                                \
-    CHECK_LIVE(comm, #comm, LIVE_COMM);                                                                      \
+    CHECK_LIVE(comm, #comm, LIVE_COMM);                                                            \
     ONE_THREAD((comm)->counts ? NULL : (comm)->world, __func__)
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -263,8 +263,8 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     CHECK_LIVE(world, "world", LIVE_WORLD);
     ONE_THREAD(world, __func__);
     if ((unsigned)status > TRINE_EBUSY)
-        status = RAISE(TRINE_EINVAL, "%s: status is %d, which is none of a trine_status",
-                       __func__, (int)status);
+        status = RAISE(TRINE_EINVAL, "%s: status is %d, which is none of a trine_status", __func__,
+                       (int)status);
     /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;
     TRY(trine_all_reduce(world->comm, &fault, &fault, 1, TRINE_I64, TRINE_MAX));

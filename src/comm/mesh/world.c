@@ -147,13 +147,12 @@ static void destroy(trine_world **world) {
     free(w->addends);
     free(w->scratch);
     started_destroy(w);
-    int left = live_remove(w);
+    bool left = live_remove(w);
     free(w);
     *world = NULL;
     if (left)
-        REPORT("trine_world_destroy: %d of the meshes, trainers and generators of this world are "
-               "not destroyed; they cannot be used any more; destroy them before their world",
-               left);
+        REPORT("trine_world_destroy: a mesh, a trainer or a generator of this world is not "
+               "destroyed, and cannot be used any more; destroy them before their world");
 }
 
 void trine_world_destroy(trine_world **world) {
