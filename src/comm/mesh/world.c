@@ -139,7 +139,6 @@ static void destroy(trine_world **world) {
         MPI_Finalize();
         watch_leave();
     }
-    if (w->owns_origin) board_seal();
     if (w->watched) watch_stop();
     free(w->hosts);
     free(w->names);
