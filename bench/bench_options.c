@@ -5,6 +5,7 @@
 
 #include "base/levels.h"
 #include "base/options.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "gpu.h"
 #include "machine.h"
@@ -33,12 +34,14 @@ trine_status bench_options_preset(trine_model *m, const char *name) {
 
 static const option rows[] = {
     {OPTION_HEADING("What is measured")},
-    {OPTION_STRING("device", bench_options, device_name, "NAME", NULL,
-                   "cpu or cuda; cuda: matmul, kernels and step only")},
-    {OPTION_STRING("cuda-library", bench_options, device.library, "FILE", NULL,
+    {OPTION_PLAIN, OPTION_STRING("device", bench_options, device_name, "NAME", NULL,
+                                 "cpu or cuda; cuda: matmul, kernels and step only")},
+    {OPTION_READS,
+     OPTION_STRING("cuda-library", bench_options, device.library, "FILE", NULL,
                    "cuda: the device's shared object; default: in the program's folder")},
     {OPTION_FLAG("tf32", bench_options, tf32, "cuda: multiply matrices in TF32")},
-    {OPTION_STRING("type", bench_options, type, "NAME", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("type", bench_options, type, "NAME", NULL,
                    "fp32 or bf16; default: on the CPU matmul, kernels and step measure both "
                    "alternately, on a GPU fp32")},
     {OPTION_INT("reps", bench_options, reps, "N", 1, BENCH_SAMPLES, 5, "number of measured runs")},
@@ -46,15 +49,19 @@ static const option rows[] = {
                 "threads of all ranks together; 0: as many as the affinity mask has")},
     {OPTION_INT("cache-kib", bench_options, cache_kib, "N", 0, 1 << 30, 0,
                 "size of the processor's last-level cache: operands are larger; 0: the machine's")},
-    {OPTION_STRING("only", bench_options, only, "NAME", NULL, "measure only the row of that name")},
-    {OPTION_STRING("hardware", bench_options, hardware, "NAME", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("only", bench_options, only, "NAME", NULL, "measure only the row of that name")},
+    {OPTION_READS,
+     OPTION_STRING("hardware", bench_options, hardware, "NAME", NULL,
                    "planned: this machine's file, which trine-doctor --write-hardware writes")},
-    {OPTION_STRING(
-        "trace", bench_options, trace, "FILE", NULL,
-        "write the first steps of each job as a trace (train_gpt --trace), FILE-1, FILE-2, "
-        "...; bubble, layouts, schedules and settings")},
+    {OPTION_WRITES,
+     OPTION_STRING(
+         "trace", bench_options, trace, "FILE", NULL,
+         "write the first steps of each job as a trace (train_gpt --trace), FILE-1, FILE-2, "
+         "...; bubble, layouts, schedules and settings")},
     {OPTION_HEADING("Model (default: GPT-2 124M)")},
-    {OPTION_STRING("model", bench_options, preset, "NAME", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("model", bench_options, preset, "NAME", NULL,
                    "family and sizes by name, as in train_gpt: gpt2-xl, smollm2-135m, ...")},
     {OPTION_INT("num-layers", bench_options, model.num_layers, "N", 1, 32000, 12,
                 "transformer blocks")},
@@ -71,8 +78,10 @@ static const option rows[] = {
                 "micro-batches of a step over all ranks, with several ranks or a GPU; 0: "
                 "default of the program")},
     {OPTION_HEADING("Files")},
-    {OPTION_STRING("json", bench_options, json, "FILE", NULL, "write the numbers as JSON")},
-    {OPTION_STRING("dir", bench_options, dir, "DIR", "/tmp", "folder for temporary files")},
+    {OPTION_WRITES,
+     OPTION_STRING("json", bench_options, json, "FILE", NULL, "write the numbers as JSON")},
+    {OPTION_ADDS,
+     OPTION_STRING("dir", bench_options, dir, "DIR", "/tmp", "folder for temporary files")},
     {OPTION_FLAG("help", bench_options, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -130,6 +139,7 @@ trine_status bench_options_parse(bench_options *k, int argc, char **argv, const 
                  .at = {k}};
     trine_status status = parse(k, &o, argc, argv);
     if (k->help) options_help(stdout, &o);
+    if (status == TRINE_OK && !k->help) status = paths_apart_of(&o);
     if (status == TRINE_OK) status = fill_in(k);
     return status_user(status);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "bench.h"
 #include "comm_pattern.h"
@@ -106,12 +107,14 @@ static trine_status check_settings(settings *s) {
 }
 
 static const option rows[] = {
-    {OPTION_STRING("only", settings, only, "NAME,...", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("only", settings, only, "NAME,...", NULL,
                    "measure only these primitives: all-reduce, reduce, reduce-scatter, all-gather, "
                    "broadcast, scatter, gather, all-to-all, send-recv, barrier; two-halves is an "
                    "all-reduce as a reduce-scatter and an all-gather")},
-    {OPTION_STRING("min-bytes", settings, min_text, "N", "4", "smallest size, with K, M or G")},
-    {OPTION_STRING("max-bytes", settings, max_text, "N", "64M", "largest size")},
+    {OPTION_PLAIN,
+     OPTION_STRING("min-bytes", settings, min_text, "N", "4", "smallest size, with K, M or G")},
+    {OPTION_PLAIN, OPTION_STRING("max-bytes", settings, max_text, "N", "64M", "largest size")},
     {OPTION_INT("factor", settings, factor, "N", 2, 1024, 4, "from one size to the next")},
     {OPTION_INT("batches", settings, batches, "N", 1, BENCH_SAMPLES, 9,
                 "number of batches; the median is reported")},
@@ -126,7 +129,8 @@ static const option rows[] = {
         "keep-heap", settings, keep_heap,
         "keep freed memory in the process: MPI's best case, whose temporaries may otherwise "
         "be faulted in at every call")},
-    {OPTION_STRING("json", settings, json, "FILE", NULL, "write the numbers as JSON")},
+    {OPTION_WRITES,
+     OPTION_STRING("json", settings, json, "FILE", NULL, "write the numbers as JSON")},
     {OPTION_FLAG("help", settings, help, "print this help"), .alias = "h"},
 };
 
@@ -142,6 +146,7 @@ static trine_status parse(settings *s, int argc, char **argv, FILE *out) {
     };
     options_defaults(&o);
     trine_status status = options_parse(&o, argc, argv);
+    if (status == TRINE_OK && !s->help) status = paths_apart_of(&o);
     if (status == TRINE_OK && !s->help) status = check_settings(s);
     if (!s->help) return status_user(status);
     status_clear();

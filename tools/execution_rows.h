@@ -24,11 +24,12 @@ static const char *const progresses[] = PROGRESS_WORDS;
          "tensor-parallel ranks")},                                                                                  \
     {.alias = "pipeline-model-parallel-size", OPTION_INT("pp", in, config.layout.pp, "N", 1, INT_MAX, 1,             \
          "pipeline stages")},                                                                                        \
-    {OPTION_STRING("device", in, config.device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},                   \
+    {OPTION_PLAIN, OPTION_STRING("device", in, config.device, "NAME", "cpu",                                         \
+         "cpu, ref (plain loops) or cuda")},                                                                         \
     {OPTION_FLAG("bf16", in, bf16, "bf16 weights and activations, whatever the type in the files")},                 \
     {OPTION_FLAG("fp16", in, fp16, "fp16 weights and activations, whatever the type in the files")},                 \
     {OPTION_FLAG("tf32", in, config.tf32, "cuda: use TF32 for matrix products; faster, less accurate")},             \
-    {OPTION_STRING("cuda-library", in, config.cuda_library, "FILE", NULL,                                            \
+    {OPTION_READS, OPTION_STRING("cuda-library", in, config.cuda_library, "FILE", NULL,                              \
          "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},                              \
     {OPTION_INT("threads", in, config.threads, "N", 0, INT_MAX, 0,                                                   \
          "threads per rank; 0: from the affinity mask and the ranks of the node")},                                  \

@@ -27,8 +27,10 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("What training will use")},
-    {OPTION_STRING("device", settings, device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},
-    {OPTION_STRING("cuda-library", settings, library, "FILE", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("device", settings, device, "NAME", "cpu", "cpu, ref (plain loops) or cuda")},
+    {OPTION_READS,
+     OPTION_STRING("cuda-library", settings, library, "FILE", NULL,
                    "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
     {OPTION_DOUBLE("windows", settings, windows, "MIB", 0, 1e9, 0,
                    "shared windows per rank, which train_gpt --dry-run prints; 0: unknown")},
@@ -44,8 +46,10 @@ static const option rows[] = {
     {OPTION_FLAG("verbose", settings, verbose,
                  "print a line for each rank, however many there are"),
      .alias = "v"},
-    {OPTION_STRING("json", settings, json, "FILE", NULL, "write the report as one line of JSON")},
-    {OPTION_STRING("write-hardware", settings, hardware, "FILE", NULL,
+    {OPTION_WRITES,
+     OPTION_STRING("json", settings, json, "FILE", NULL, "write the report as one line of JSON")},
+    {OPTION_WRITES,
+     OPTION_STRING("write-hardware", settings, hardware, "FILE", NULL,
                    "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
                    "operators by their sizes, and with two ranks or more collectives and messages; "
                    "takes minutes")},

@@ -47,25 +47,31 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("Task")},
-    {JOINT, OPTION_LIST("text", settings, text, "FILE",
-                        "perplexity and bits per byte of texts; may be given several times, and "
-                        "arguments after PATH are further texts")},
-    {JOINT,
+    {JOINT, OPTION_READS,
+     OPTION_LIST("text", settings, text, "FILE",
+                 "perplexity and bits per byte of texts; may be given several times, and "
+                 "arguments after PATH are further texts")},
+    {JOINT, OPTION_TOKENS,
      OPTION_STRING("data", settings, data, "FILE", NULL,
                    "perplexity of a token file, or of several (a glob); of files of windows that "
                    "of their supervised tokens, each document by itself")},
-    {JOINT, OPTION_STRING("choices", settings, choices, "FILE", NULL,
-                          "accuracy on questions with several endings, a JSON object a line: "
-                          "HellaSwag's form")},
-    {JOINT, OPTION_STRING("pairs", settings, pairs, "FILE", NULL,
-                          "accuracy on minimal pairs, a JSON object a line: BLiMP's form; the "
-                          "likelier sentence of two, by its sum of log-probabilities")},
-    {OPTION_STRING("scores", settings, scores, "FILE", NULL,
+    {JOINT, OPTION_READS,
+     OPTION_STRING("choices", settings, choices, "FILE", NULL,
+                   "accuracy on questions with several endings, a JSON object a line: "
+                   "HellaSwag's form")},
+    {JOINT, OPTION_READS,
+     OPTION_STRING("pairs", settings, pairs, "FILE", NULL,
+                   "accuracy on minimal pairs, a JSON object a line: BLiMP's form; the "
+                   "likelier sentence of two, by its sum of log-probabilities")},
+    {OPTION_WRITES,
+     OPTION_STRING("scores", settings, scores, "FILE", NULL,
                    "--pairs: write the two sums of each pair as JSON lines, replacing the file")},
-    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+    {OPTION_READS,
+     OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "tokenizer.json or its folder; default: that of the model's folder; a "
                    "vocabulary of 256 without one is bytes")},
-    {OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
+    {OPTION_READS,
+     OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
                    "low-rank adapters as PEFT writes them, which are added to the model")},
     {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
                 "tokens of a window, at most the model's positions; 0: the model's, but at most "
@@ -142,6 +148,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
     options o = make_table(s);
     o.arguments = arguments;
     o.argument_count = &count;
+    o.argument_paths[0] = o.argument_paths[1] = OPTION_PATH_INPUT;
     o.given = given;
     TRY(options_read(&o, argc, argv));
     return s->help ? TRINE_OK : check_settings(s, &o, arguments, count);

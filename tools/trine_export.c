@@ -202,12 +202,14 @@ static trine_status run(settings *s, int argc, char **argv) {
         {OPTION_CHOICE("type", settings, type, types, TYPE_AUTO,
                        "the type of the matrices in a GGUF file; auto: f32. A folder has the type "
                        "of the checkpoint")},
-        {OPTION_STRING("adapter", settings, adapter, "FOLDER", NULL,
+        {OPTION_READS,
+         OPTION_STRING("adapter", settings, adapter, "FOLDER", NULL,
                        "low-rank adapters as PEFT writes them, which belong to FROM")},
         {OPTION_FLAG("merge", settings, merge,
                      "add the adapters to the weights and export the model; without it the "
                      "adapters alone are exported, as PEFT writes them or for llama.cpp")},
-        {OPTION_STRING("base", settings, base, "NAME", NULL,
+        {OPTION_PLAIN,
+         OPTION_STRING("base", settings, base, "NAME", NULL,
                        "exported adapters, as PEFT writes them: the folder or the name of the "
                        "model that they belong to")},
         {OPTION_CHOICE("progress", settings, progress, progresses, TRINE_PROGRESS_AUTO,
@@ -230,6 +232,7 @@ static trine_status run(settings *s, int argc, char **argv) {
         .at = {s},
         .arguments = s->folders,
         .argument_count = &s->count,
+        .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_OUTPUT},
     };
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;

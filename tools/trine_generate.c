@@ -47,27 +47,33 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("Text")},
-    {JOINT, OPTION_STRING("prompt", settings, prompt, "TEXT", NULL,
-                          "the text to continue; default without --ids and --chat: a newline")},
-    {JOINT, OPTION_STRING("ids", settings, ids, "\"N N ...\"", NULL,
-                          "the tokens to continue, for any vocabulary; the output is ids, too")},
-    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+    {JOINT, OPTION_PLAIN,
+     OPTION_STRING("prompt", settings, prompt, "TEXT", NULL,
+                   "the text to continue; default without --ids and --chat: a newline")},
+    {JOINT, OPTION_PLAIN,
+     OPTION_STRING("ids", settings, ids, "\"N N ...\"", NULL,
+                   "the tokens to continue, for any vocabulary; the output is ids, too")},
+    {OPTION_READS,
+     OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
                    "tokenizer.json or its folder; default: that of the model's folder; a "
                    "vocabulary of 256 without one is bytes")},
     {JOINT,
      OPTION_FLAG("chat", settings, chat,
                  "--prompt is a user's message, and the answer is printed; without --prompt each "
                  "line of the input is the next message of a conversation")},
-    {JOINT, OPTION_STRING("system", settings, system, "TEXT", NULL,
-                          "--chat: the system message; default: the chat template's")},
+    {JOINT, OPTION_PLAIN,
+     OPTION_STRING("system", settings, system, "TEXT", NULL,
+                   "--chat: the system message; default: the chat template's")},
     {JOINT, OPTION_INT("tokens", settings, tokens, "N", 0, INT_MAX, 100,
                        "most tokens to generate; a text that exceeds the sequence length is cut to "
                        "its last half each time")},
     {JOINT, OPTION_FLAG("ignore-eos", settings, ignore_eos,
                         "continue after the tokenizer's end token, up to --tokens")},
-    {JOINT, OPTION_LIST("stop", settings, stop, "TEXT",
-                        "end before this text; may be given several times")},
-    {OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
+    {JOINT, OPTION_PLAIN,
+     OPTION_LIST("stop", settings, stop, "TEXT",
+                 "end before this text; may be given several times")},
+    {OPTION_READS,
+     OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
                    "low-rank adapters as PEFT writes them, which are added to the model")},
     {OPTION_INT("seq-length", settings, config.seq_length, "N", 0, INT_MAX, 0,
                 "most tokens of a text, at most the model's positions: memory grows with N; 0: "
@@ -89,7 +95,8 @@ static const option rows[] = {
     EXECUTION_ROWS(settings),
     {OPTION_FLAG("no-cache", settings, config.no_cache,
                  "evaluate all tokens again for each new one: slower, for comparison")},
-    {OPTION_STRING("tensorboard", settings, tensorboard, "DIR", NULL,
+    {OPTION_ADDS,
+     OPTION_STRING("tensorboard", settings, tensorboard, "DIR", NULL,
                    "also write the text as an event of TensorBoard, at the checkpoint's step, into "
                    "DIR/samples; DIR is that of the training's --tensorboard, or a new one")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
@@ -143,6 +150,7 @@ static trine_status parse(settings *s, int argc, char **argv, const char **argum
     options o = make_table(s);
     o.arguments = arguments;
     o.argument_count = &count;
+    o.argument_paths[0] = o.argument_paths[1] = OPTION_PATH_INPUT;
     o.given = given;
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;

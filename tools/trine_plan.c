@@ -15,6 +15,7 @@
 #include "base/c_locale.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "config/config.h"
@@ -46,27 +47,30 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("What is planned")},
-    {OPTION_STRING(
-        "hardware", settings, hardware, "NAME", NULL,
-        "the machine: a100-selene, a100-vtrain, h100, zen5-cores, or the path of a file")},
+    {OPTION_READS,
+     OPTION_STRING(
+         "hardware", settings, hardware, "NAME", NULL,
+         "the machine: a100-selene, a100-vtrain, h100, zen5-cores, or the path of a file")},
     {OPTION_INT("ranks", settings, ranks, "N", 0, SEARCH_RANKS, 0,
                 "find the fastest layouts of so many ranks for a model and a batch, which are "
                 "options of the trainer (train_gpt --help); those of a layout that are given are "
                 "kept, the others are searched")},
     {OPTION_DOUBLE("tokens", settings, tokens, "T", 0, 1e18, 0,
                    "also print how long a training on so many tokens takes")},
-    {OPTION_STRING("csv", settings, csv, "FILE", NULL,
+    {OPTION_READS,
+     OPTION_STRING("csv", settings, csv, "FILE", NULL,
                    "predict each row of a table: columns heads, hidden, layers, seq, tp, pp, dp, "
                    "batch and mbs, or vTrain's names for them; vocab, kv_heads, ffn, family, v, "
                    "gpus, schedule, recompute, sp and zero where it has them; an empty tp, pp, v, "
                    "dp, mbs, schedule, recompute, sp or zero is searched and filled in")},
     {OPTION_CHOICE("implementation", settings, implementation, implementations,
                    IMPLEMENTATION_TRINE, "what runs the step")},
-    {OPTION_STRING("calibrate", settings, calibrate, "LOG", NULL,
+    {OPTION_READS,
+     OPTION_STRING("calibrate", settings, calibrate, "LOG", NULL,
                    "scale the machine to one run, measured by its log (train_gpt --log): its "
                    "median step is then predicted")},
-    {OPTION_STRING("out", settings, out, "FILE", NULL,
-                   "write the machine that --calibrate has scaled, for --hardware")},
+    {OPTION_WRITES, OPTION_STRING("out", settings, out, "FILE", NULL,
+                                  "write the machine that --calibrate has scaled, for --hardware")},
     {OPTION_HEADING("Rows that do not say")},
     {OPTION_CHOICE("recompute", settings, recompute, recomputes, TRINE_RECOMPUTE_NONE,
                    "recomputation of rows without it; if this is given, also of rows in which it "
@@ -81,12 +85,20 @@ static const option rows[] = {
                  "also print the seconds of each part, of the stage that waits least")},
     {OPTION_FLAG("range", settings, range,
                  "also print between which seconds a step of a row may take")},
-    {OPTION_LIST("without", settings, without, "PART",
+    {OPTION_PLAIN,
+     OPTION_LIST("without", settings, without, "PART",
                  "leave a part of the forecast out: memory-bound, tp, gradient-adds, bubble, dp, "
                  "tiles, messages, head, update, host; may be given several times")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 #define ROWS (sizeof rows / sizeof *rows)
+
+static void add_hardware(const options *o, paths_apart *p) {
+    const settings *s = o->at[0];
+    char path[HARDWARE_PATH] = "";
+    if (s->hardware) hardware_file(s->hardware, path);
+    paths_apart_add(p, "--hardware", path, OPTION_PATH_INPUT);
+}
 
 static bool row_given(const bool given[ROWS], const char *name) {
     for (size_t n = 0; n < ROWS; n++)
@@ -103,7 +115,8 @@ static trine_status parse(settings *s, int argc, char **argv) {
         .rows = rows,
         .count = ROWS,
         .at = {s},
-        .given = given};
+        .given = given,
+        .paths = add_hardware};
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     if (row_given(given, "recompute")) s->given |= 1u << SEARCH_RECOMPUTE;
@@ -398,10 +411,24 @@ static trine_status calibrate(const settings *s, hardware *machine) {
     return status;
 }
 
+/* Refuses --out where the trainer's options read that file. */
+static trine_status check_out(const settings *s, int argc, char **argv) {
+    static trine_run trainer;
+    trine_config config;
+    if (!s->ranks || !s->out) return TRINE_OK;
+    TRY(trine_parse(argc, argv, &config, &trainer));
+    const options o = config_options(&config, &trainer, &trainer.checkpoint);
+    paths_apart *p = paths_apart_create();
+    paths_apart_add(p, "--out", s->out, OPTION_PATH_OUTPUT);
+    paths_apart_options(p, &o);
+    return paths_apart_check(p);
+}
+
 static trine_status run(const settings *s, int argc, char **argv) {
     hardware machine;
     forecast_rules rules = {.machine = &machine, .by = implementation_of(s->implementation)};
     TRY(read_without(s, &rules.without));
+    TRY(check_out(s, argc, argv));
     TRY(hardware_read(&machine, s->hardware));
     if (s->calibrate) TRY(calibrate(s, &machine));
     if (s->ranks) return search_for(s, argc, argv, &rules);

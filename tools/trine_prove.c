@@ -27,8 +27,9 @@ static const option rows[] = {
 
 /* The arguments before A, which are this program's own, and their number. */
 static int count_own(int argc, char **argv) {
-    static const char *const names[] = {"--unchecked", "--help",     "-h",
-                                        "--version",   "--help=man", "--help=bash"};
+    static const char *const names[] = {"--unchecked", "--help",     "-h",          "--version",
+                                        "--version",   "--help=man", "--help=bash", "--help=paths"};
+    ;
     int count = 1;
     for (bool own = true; count < argc && own; count += own) {
         own = false;

@@ -12,8 +12,10 @@
 #include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "base/whole_file.h"
+#include "cost/hardware.h"
 #include "report/page.h"
 
 #define WATCH_SECONDS 5
@@ -33,16 +35,17 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("What is shown")},
-    {OPTION_LIST("trace", settings, traces, "FILE",
+    {OPTION_READS,
+     OPTION_LIST("trace", settings, traces, "FILE",
                  "a file of --trace, or trine-trace-JOB-NODE.json; of several nodes may be given "
                  "several times, and further files may follow")},
-    {OPTION_STRING(
-        "hardware", settings, hardware, "NAME", NULL,
-        "also plan the step's time on this machine: a100-selene, a100-vtrain, h100, zen5-cores, or "
-        "the path of a file")},
+    {OPTION_READS, OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
+                                 "also plan the step's time on this machine: a100-selene, "
+                                 "a100-vtrain, h100, zen5-cores, or "
+                                 "the path of a file")},
     {OPTION_HEADING("What is written")},
-    {OPTION_STRING("out", settings, out, "FILE", NULL,
-                   "the page, which needs no other file; with --csv the table")},
+    {OPTION_WRITES, OPTION_STRING("out", settings, out, "FILE", NULL,
+                                  "the page, which needs no other file; with --csv the table")},
     {OPTION_FLAG("csv", settings, csv,
                  "a table of all lines of the logs instead, on standard output unless --out is "
                  "given")},
@@ -76,6 +79,13 @@ static void sort_files(settings *s) {
     s->file_count = s->log_count + count;
 }
 
+static void add_hardware(const options *o, paths_apart *p) {
+    const settings *s = o->at[0];
+    char path[HARDWARE_PATH] = "";
+    if (s->hardware) hardware_file(s->hardware, path);
+    paths_apart_add(p, "--hardware", path, OPTION_PATH_INPUT);
+}
+
 static trine_status parse(settings *s, int argc, char **argv) {
     s->files = calloc(2 * (size_t)argc + OPTION_LIST_MOST, sizeof *s->files);
     CHECK(s->files, TRINE_ENOMEM, "no memory for a command line");
@@ -89,7 +99,9 @@ static trine_status parse(settings *s, int argc, char **argv) {
         .count = sizeof rows / sizeof *rows,
         .at = {s},
         .arguments = s->files,
-        .argument_count = &s->file_count};
+        .argument_count = &s->file_count,
+        .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_INPUT},
+        .paths = add_hardware};
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     TRY(check(s));

@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/progress.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
@@ -42,6 +43,9 @@ typedef struct {
 /* ---- The folder ---- */
 
 enum { CONFIG, JSON, FILES }; /* in the order in which they get their names */
+
+static const char *const file_names[FILES] = {
+    [CONFIG] = "tokenizer_config.json", [JSON] = "tokenizer.json"};
 
 typedef struct {
     const char *path; /* not owned */
@@ -79,14 +83,12 @@ static trine_status check_output(const inputs *in, const char *path) {
 }
 
 static trine_status open_folder(folder *f, const char *path, const inputs *in) {
-    static const char *const names[FILES] = {
-        [CONFIG] = "tokenizer_config.json", [JSON] = "tokenizer.json"};
     *f = (folder){.path = path};
     CHECK(strlen(path) < PATH_MAX - 64, TRINE_EINVAL,
           "the output name is too long; use a shorter --out");
     TRY(expect_no_model(path));
     TRY(create(f));
-    for (int i = 0; i < FILES; i++) snprintf(f->paths[i], PATH_MAX, "%s/%s", path, names[i]);
+    for (int i = 0; i < FILES; i++) snprintf(f->paths[i], PATH_MAX, "%s/%s", path, file_names[i]);
     TRY(name_lock_take(&f->lock, "--out", f->paths[JSON]));
     for (int i = 0; i < FILES; i++) {
         TRY(check_output(in, f->paths[i]));
@@ -272,18 +274,20 @@ static const char *const progresses[] = PROGRESS_WORDS;
 static const option rows[] = {
     {OPTION_INT("vocab-size", settings, vocab, "N", 1, 1 << 24, 32768,
                 "tokens, the special ones and 256 bytes among them")},
-    {OPTION_STRING("out", settings, out, "FOLDER", NULL,
-                   "write tokenizer.json and tokenizer_config.json there; required")},
-    {OPTION_LIST(
-        "special", settings, specials, "TEXT",
-        "a special token; may be given several times, and their ids are the first ones. The "
-        "first one ends a document. Default: <|endoftext|>")},
+    {OPTION_PLAIN, OPTION_STRING("out", settings, out, "FOLDER", NULL,
+                                 "write tokenizer.json and tokenizer_config.json there; required")},
+    {OPTION_PLAIN,
+     OPTION_LIST(
+         "special", settings, specials, "TEXT",
+         "a special token; may be given several times, and their ids are the first ones. The "
+         "first one ends a document. Default: <|endoftext|>")},
     {OPTION_CHOICE("split", settings, split, splits, TRAINED_GPT2,
                    "who cuts texts into words, which no token crosses: GPT-2's expression or Llama "
                    "3's")},
     {OPTION_INT("min-frequency", settings, min_frequency, "N", 1, INT32_MAX, 2,
                 "two tokens that occur beside each other less often become no token")},
-    {OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "
                    "\"text\"")},
     {OPTION_FLAG("skip-bad", settings, skip_bad,
@@ -298,6 +302,16 @@ static const option rows[] = {
                    "always")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
+
+/* The files of --out; what else the folder has stays as it is. */
+static void add_files(const options *o, paths_apart *p) {
+    const settings *s = o->at[0];
+    char path[PATH_MAX];
+    for (int i = 0; s->out && i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", s->out, file_names[i]);
+        paths_apart_add(p, "--out", path, OPTION_PATH_OUTPUT);
+    }
+}
 
 static trine_status run(settings *s, int argc, char **argv) {
     const options o = {
@@ -314,6 +328,8 @@ static trine_status run(settings *s, int argc, char **argv) {
         .at = {s},
         .arguments = s->files,
         .argument_count = &s->file_count,
+        .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_INPUT},
+        .paths = add_files,
     };
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;

@@ -21,6 +21,7 @@
 #include "base/human.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/progress.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
@@ -423,14 +424,16 @@ static const char *const packs[] = {"fit", "none"};                  /* pack_mod
 static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option rows[] = {
-    {OPTION_STRING("out", settings, out, "PREFIX", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("out", settings, out, "PREFIX", NULL,
                    "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
                    "without folder and suffix, \"tokens\" for standard input")},
     {OPTION_DOUBLE("val-fraction", settings, val_fraction, "X", 0, 1, 0.1,
                    "fraction for validation; 0: no validation file. Of bytes the last ones, as "
                    "benchmarks of bytes and characters have it, so that losses compare; of a "
                    "tokenizer's tokens some from everywhere")},
-    {OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
+    {OPTION_PLAIN,
+     OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "
                    "\"text\"")},
     {OPTION_FLAG("skip-bad", settings, skip_bad,
@@ -442,10 +445,10 @@ static const option rows[] = {
                    "a progress bar; auto: where standard error is a terminal; line: never; bar: "
                    "always")},
     {OPTION_HEADING("Tokens instead of bytes")},
-    {OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
-                   "a tokenizer.json, or a folder that has one or GPT-2's files")},
-    {OPTION_STRING("end-token", settings, end_token, "TEXT", NULL,
-                   "the token that ends a document; default: the tokenizer's")},
+    {OPTION_READS, OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                                 "a tokenizer.json, or a folder that has one or GPT-2's files")},
+    {OPTION_PLAIN, OPTION_STRING("end-token", settings, end_token, "TEXT", NULL,
+                                 "the token that ends a document; default: the tokenizer's")},
     {OPTION_FLAG("no-end-token", settings, no_end_token, "write no such token")},
     {OPTION_FLAG("no-template", settings, no_template,
                  "leave out the tokens that the tokenizer puts around a text")},
@@ -480,6 +483,22 @@ static const option rows[] = {
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
+/* The files that --out, or the name of the first input, begins. */
+static void add_files(const options *o, paths_apart *p) {
+    static const char *const ends[] = {"_train.bin", "_val.bin"};
+    const settings *s = o->at[0];
+    char prefix[PREFIX], path[PREFIX + 16];
+    if (!s->file_count || s->show) return;
+    if (choose_prefix(s, prefix) != TRINE_OK) {
+        status_clear(); /* said when the files are made */
+        return;
+    }
+    for (size_t i = 0; i < 1 + (s->val_fraction > 0); i++) {
+        snprintf(path, sizeof path, "%s%s", prefix, ends[i]);
+        paths_apart_add(p, "--out", path, OPTION_PATH_OUTPUT);
+    }
+}
+
 static trine_status run(settings *s, int argc, char **argv) {
     const options o = {
         .program = "trine-tokens",
@@ -496,6 +515,8 @@ static trine_status run(settings *s, int argc, char **argv) {
         .at = {s},
         .arguments = s->files,
         .argument_count = &s->file_count,
+        .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_INPUT},
+        .paths = add_files,
     };
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;

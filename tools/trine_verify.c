@@ -15,8 +15,10 @@
 
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "config/config.h"
 #include "train/load_request.h"
 #include "train/verify.h"
 
@@ -66,10 +68,11 @@ static const option rows[] = {
     {OPTION_FLAG("rotate", settings, rotate,
                  "compare with the same layout, every rank one place further, instead of one rank: "
                  "finds a faulty machine")},
-    {OPTION_STRING("fingerprint", settings, fingerprint, "FILE", NULL,
+    {OPTION_WRITES,
+     OPTION_STRING("fingerprint", settings, fingerprint, "FILE", NULL,
                    "write what the layout has computed, for --against on another machine")},
-    {OPTION_STRING("against", settings, against, "FILE", NULL,
-                   "compare with a file of --fingerprint instead of one rank")},
+    {OPTION_READS, OPTION_STRING("against", settings, against, "FILE", NULL,
+                                 "compare with a file of --fingerprint instead of one rank")},
     {OPTION_INT("only", settings, only, "N", 0, SET, 0,
                 "of the standard set only the Nth layout, from 1 on; 0: all")},
     {OPTION_HEADING("Tests of the test")},
@@ -240,6 +243,16 @@ static trine_status check_trainer(const trine_run *r) {
     return TRINE_OK;
 }
 
+/* --fingerprint beside what the trainer's options read. */
+static trine_status check_fingerprint(const settings *s, const trine_config *config,
+                                      const trine_run *trainer) {
+    const options o = config_options(config, trainer, &trainer->checkpoint);
+    paths_apart *p = paths_apart_create();
+    paths_apart_add(p, "--fingerprint", s->fingerprint, OPTION_PATH_OUTPUT);
+    paths_apart_options(p, &o);
+    return paths_apart_check(p);
+}
+
 /* The arguments behind "--" are the trainer's; without them the standard set runs. */
 static trine_status run(settings *s, int argc, char **argv, verify_verdict *verdict) {
     static trine_run trainer;
@@ -253,6 +266,7 @@ static trine_status run(settings *s, int argc, char **argv, verify_verdict *verd
         argv[split] = argv[0];
         TRY(trine_parse(argc - split, argv + split, &config, &trainer));
         TRY(check_trainer(&trainer));
+        TRY(check_fingerprint(s, &config, &trainer));
     }
     TRY(trine_world_create(&world, NULL, NULL));
     trine_status status = split < argc ? verify(world, s, &config, &trainer.checkpoint, verdict)

@@ -11,6 +11,7 @@
 #include "base/c_locale.h"
 #include "base/environment.h"
 #include "base/options_file.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 
 #define MAX_NAMES 300
@@ -44,9 +45,9 @@ static void mistake(mistakes *m, const char *format, ...) {
 
 /* ---- What --help and --version print ---- */
 
-/* What options_help prints: set by --help=man, --help=bash and --version; static because a process has one command
+/* What options_help prints: set by --help=man, =bash, =paths and --version; static because a process has one command
  * line. */
-enum { PAGE_TEXT, PAGE_VERSION, PAGE_MAN, PAGE_BASH };
+enum { PAGE_TEXT, PAGE_VERSION, PAGE_MAN, PAGE_BASH, PAGE_PATHS };
 static int page;
 
 /* Each table with a row "help" has this one, too: no program can lack it. It has no member. */
@@ -87,13 +88,15 @@ static const option *find(const options *o, const char *word, size_t length) {
     return spells(version_row.name, word, length) && find_help(o) ? &version_row : NULL;
 }
 
-/* The table is ours: names are unique. */
+/* The table is ours: names are unique, and texts say what they stand for. */
 static void check_rows(const options *o) {
     ASSERT(2 * o->count < MAX_NAMES);
+    ASSERT(!o->arguments || (o->argument_paths[0] && o->argument_paths[1]));
     for (size_t i = 0; i < o->count; i++) {
         const option *row = &o->rows[i];
         if (row->kind == OPTION_KIND_HEADING || !row->help) continue;
         ASSERT(row->name && strlen(row->name) > 1 && options_member(o, row));
+        ASSERT(!options_has_text(row) || row->path != OPTION_PATH_UNSAID);
         ASSERT(!is_help(row) || row->kind == OPTION_KIND_FLAG);
         ASSERT(find(o, row->name, strlen(row->name)) == row);
         ASSERT(!row->alias || find(o, row->alias, strlen(row->alias)) == row);
@@ -228,12 +231,15 @@ static bool value_follows(const cursor *c) {
     return c->next < c->end && strncmp(*c->next, "--", 2) != 0;
 }
 
-/* --help=man and --help=bash. */
+/* --help=man, --help=bash and --help=paths. */
 static bool asks_for_page(const option *row, const char *value) {
     if (!is_help(row) || !value) return false;
-    bool man = !strcmp(value, "man"), bash = !strcmp(value, "bash");
-    if (man || bash) page = man ? PAGE_MAN : PAGE_BASH;
-    return man || bash;
+    int asked = !strcmp(value, "man")     ? PAGE_MAN
+                : !strcmp(value, "bash")  ? PAGE_BASH
+                : !strcmp(value, "paths") ? PAGE_PATHS
+                                          : PAGE_TEXT;
+    if (asked) page = asked;
+    return asked;
 }
 
 /* The word of a flag: after "=", or the next argument if it is one of the row's words. */
@@ -458,7 +464,7 @@ trine_status options_read(const options *o, int argc, char *const argv[]) {
     options_defaults(o);
     trine_status status = options_parse(o, argc, argv);
     bool *help = options_member(o, find_help(o));
-    if (!*help) return status;
+    if (!*help) return status == TRINE_OK ? paths_apart_of(o) : status;
     status_clear();
     options_defaults(o);
     options_help(stdout, o);
@@ -568,6 +574,7 @@ void options_help(FILE *out, const options *o) {
     case PAGE_VERSION: fprintf(out, "%s %s\n", options_program(o), TRINE_VERSION); return;
     case PAGE_MAN: options_man(out, o); return;
     case PAGE_BASH: options_bash(out, o); return;
+    case PAGE_PATHS: options_paths(out, o); return;
     default: print_help(out, o);
     }
 }

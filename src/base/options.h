@@ -4,6 +4,7 @@
  *
  *     static const option rows[] = {
  *         {OPTION_HEADING("Model")},
+ *         {OPTION_WRITES, OPTION_STRING("log", settings, log, "FILE", NULL, "write metrics")},
  *         {OPTION_INT("num-layers", settings, layers, "N", 1, 32000, 12, "transformer layers")},
  *         {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
  *     };
@@ -66,6 +67,17 @@ typedef enum {
     OPTION_BITS_RUN       /* it is another run */
 } option_bits;
 
+/* What a value that is a text stands for: each row of texts says so. What is read and what is written are compared
+ * before a program opens anything (paths_apart.h). */
+typedef enum {
+    OPTION_PATH_UNSAID,  /* of rows whose value is no text; the table of any other is refused */
+    OPTION_PATH_NONE,    /* a text or a name, no path that is opened as it is (options.paths may add what it means) */
+    OPTION_PATH_INPUT,   /* a file or folder that is read */
+    OPTION_PATH_TOKENS,  /* token files that are read: a path, a pattern, a blend */
+    OPTION_PATH_OUTPUT,  /* a file that is made, replaced or continued, or a new folder */
+    OPTION_PATH_FOLDER   /* a folder to which files are added, under names of their own */
+} option_path;
+
 #define OPTION_LIST_MOST 16
 #define OPTION_TEXT      64 /* bytes of a value's text, unless it is a string's own */
 
@@ -103,6 +115,7 @@ typedef struct {
     const option_type *type;
     option_role role;
     option_bits bits;
+    option_path path;
     int saved;                /* number in checkpoints' settings, 1, 2, ...; 0: not saved */
     bool absent;              /* not saved with its default */
     const char *help;         /* of a heading: its text; NULL: not an option of the command line */
@@ -116,6 +129,13 @@ typedef struct {
 #define OPTION_WORDS(words_) .words = (words_), .word_count = (int)(sizeof(words_) / sizeof *(words_))
 #define OPTION_ROW(kind_, name_, help_)                                                                              \
     .kind = OPTION_KIND_##kind_, .name = (name_), .help = (help_)
+
+/* What the text of a row stands for (option_path), before the macro of its kind. */
+#define OPTION_PLAIN  .path = OPTION_PATH_NONE
+#define OPTION_READS  .path = OPTION_PATH_INPUT
+#define OPTION_TOKENS .path = OPTION_PATH_TOKENS
+#define OPTION_WRITES .path = OPTION_PATH_OUTPUT
+#define OPTION_ADDS   .path = OPTION_PATH_FOLDER
 
 #define OPTION_HEADING(text_) .kind = OPTION_KIND_HEADING, .help = (text_)
 #define OPTION_INT(name_, in, member, metavar_, min_, max_, initial_, help_)                                         \
@@ -176,7 +196,9 @@ typedef struct {
 
 #define OPTION_BASES 3
 
-typedef struct {
+struct paths_apart;
+
+typedef struct options {
     const char *program;
     const char *usage; /* printed after the program's name; NULL: "[options]" */
     const char *about; /* a paragraph below the usage line; NULL: none. Its first sentence is the manual
@@ -187,6 +209,8 @@ typedef struct {
     void *at[OPTION_BASES]; /* the structs that have the values; a row whose struct is NULL has none */
     const char **arguments; /* receives positional arguments, argc entries; NULL: refused */
     int *argument_count;    /* set, unless arguments is NULL */
+    option_path argument_paths[2]; /* of the first positional argument, and of the others */
+    void (*paths)(const struct options *o, struct paths_apart *p); /* adds paths that no row has as they are; NULL */
     bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
 } options;
 
@@ -209,7 +233,8 @@ void options_defaults(const options *o);
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
 /* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
- * prints the help with the defaults on standard output instead; that takes precedence over errors.
+ * prints the help with the defaults on standard output instead; that takes precedence over errors. Refuses outputs
+ * that are inputs (paths_apart.h).
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
@@ -253,7 +278,7 @@ bool options_seconds(const char *text, double *seconds);
 
 /* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
  * After --help=man and --help=bash (used by the Makefile) it calls options_man or options_bash instead, after
- * --version it prints "NAME VERSION". */
+ * --version it prints "NAME VERSION"; after --help=paths (used by tests) options_paths. */
 void options_help(FILE *out, const options *o);
 
 /* The program's name without its folder. Pure. */
@@ -271,6 +296,13 @@ void options_man(FILE *out, const options *o);
 
 /* The same as a script that completes the program's options in bash. */
 void options_bash(FILE *out, const options *o);
+
+/* A line for each row, argument and @FILE that is a path, and what it stands for: "--log output", "argument2 input".
+ */
+void options_paths(FILE *out, const options *o);
+
+/* Whether the row's value may be the path of a file: it is a text. Pure. */
+bool options_has_text(const option *row);
 
 /* The same for the help: "" if unset. Pure. */
 const char *options_value(const options *o, const option *row, char text[OPTION_TEXT]);

@@ -25,11 +25,6 @@ static void put_names(FILE *out, const options *o) {
     }
 }
 
-static bool takes_file(const option *row) {
-    return row->file || row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_LIST ||
-           row->kind == OPTION_KIND_BLEND;
-}
-
 /* What follows the option; after an optional value other options may. */
 static void put_row(FILE *out, const option *row) {
     bool flag = row->kind == OPTION_KIND_FLAG, optional = flag || row->bare;
@@ -40,7 +35,8 @@ static void put_row(FILE *out, const option *row) {
     fputs(") words='", out);
     for (int i = 0, more = 0; i < row->word_count; i++)
         if (row->words[i]) fprintf(out, "%s%s", more++ ? " " : "", row->words[i]);
-    fprintf(out, "' files=%s any=%s ;;\n", takes_file(row) ? "yes" : "", optional ? "yes" : "");
+    fprintf(out, "' files=%s any=%s ;;\n", options_has_text(row) ? "yes" : "",
+            optional ? "yes" : "");
 }
 
 void options_bash(FILE *out, const options *o) {

@@ -156,6 +156,13 @@ trine_status options_file_read(const options_file **file, const char *path) {
     return TRINE_OK;
 }
 
+const options_file *options_file_next(const options_file *after) {
+    const kept *k = all;
+    while (after && k && &k->file != after) k = k->next;
+    if (after && k) k = k->next;
+    return k ? &k->file : NULL;
+}
+
 void options_file_put(const char *word, FILE *out) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:+-@%";

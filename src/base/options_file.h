@@ -22,6 +22,9 @@ typedef struct {
  * line of a quotation without an end; TRINE_ENOMEM. Not collective, not thread-safe. */
 trine_status options_file_read(const options_file **file, const char *path);
 
+/* The files that were read, one after another: NULL: the first one, or none is left. */
+const options_file *options_file_next(const options_file *after);
+
 /* Writes a word so that a POSIX shell and options_file_read read it: in single quotes unless all of its characters
  * are plain. */
 void options_file_put(const char *word, FILE *out);

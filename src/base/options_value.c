@@ -19,6 +19,11 @@ void *options_other(const options *o, const option *row) {
     return (char *)o->at[room ? row->room_base : row->base] + row->other;
 }
 
+bool options_has_text(const option *row) {
+    return row->file || row->kind == OPTION_KIND_STRING || row->kind == OPTION_KIND_LIST ||
+           row->kind == OPTION_KIND_BLEND;
+}
+
 int options_word(const option *row, const char *text) {
     for (int i = 0; i < row->word_count; i++)
         if (row->words[i] && !strcmp(row->words[i], text)) return i;

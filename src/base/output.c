@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/lock.h"
@@ -18,11 +19,36 @@ static bool is_regular(const output *o) {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+/* Opens what is no regular file without waiting; then it is written to as usual. */
+static int open_now(const char *path) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) return fd;
+    int cause = errno;
+    if (fd >= 0) close(fd);
+    errno = cause;
+    return -1;
+}
+
+int output_open_special(const char *path) {
+    const struct timespec pause = {.tv_nsec = 20000000};
+    int fd = open_now(path);
+    for (int n = 0; fd < 0 && errno == ENXIO && n < OUTPUT_READER_SECONDS * 50; n++) {
+        nanosleep(&pause, NULL);
+        fd = open_now(path);
+    }
+    return fd;
+}
+
+const char *output_cause(int error) {
+    return error == ENXIO ? "nobody reads this pipe; start its reader first" : strerror(error);
+}
+
 /* Only a regular file is opened for reading too: a pipe with itself as a reader never gets EPIPE. */
 static int open_path(const char *path) {
     struct stat is;
     bool file = stat(path, &is) != 0 || S_ISREG(is.st_mode);
-    return open(path, (file ? O_RDWR | O_CREAT : O_WRONLY) | O_CLOEXEC, 0666);
+    return file ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : output_open_special(path);
 }
 
 trine_status output_open(output **out, const char *option, const char *path) {
@@ -33,7 +59,7 @@ trine_status output_open(output **out, const char *option, const char *path) {
     o->fd = open_path(path);
     trine_status status = TRINE_OK;
     if (o->fd < 0 || fstat(o->fd, &o->is) != 0)
-        status = RAISE(TRINE_EIO, "%s %s: %s", option, path, strerror(errno));
+        status = RAISE(TRINE_EIO, "%s %s: %s", option, path, output_cause(errno));
     else if (!o->path)
         status = RAISE(TRINE_ENOMEM, "no memory for a file name");
     if (status != TRINE_OK) output_close(out);

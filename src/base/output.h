@@ -23,10 +23,17 @@ typedef struct {
     bool begun;     /* output_begin was called */
 } output;
 
-/* Opens or creates `path`; blocks on a pipe until it has a reader. The caller owns *o, NULL after an error;
- * `option` is kept by reference. Errors: TRINE_EIO, TRINE_ENOMEM. */
+/* Opens or creates `path`; a pipe must have a reader, for which it waits a little. The caller owns *o, NULL after an
+ * error; `option` is kept by reference. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status output_open(output **o, const char *option, const char *path);
 void output_close(output **o); /* *o may be NULL */
+
+/* Opens a pipe or a device for writing. A pipe's reader may be on its way, as in `cat pipe & ... --log pipe`: so long
+ * it is waited for, but no longer. Returns -1 with errno ENXIO if nobody reads the pipe. */
+int output_open_special(const char *path);
+#define OUTPUT_READER_SECONDS 5
+/* What the errno of that means. Pure. */
+const char *output_cause(int error);
 
 /* Takes the file's lock, if it is a regular file: two programs that write lines at places of their own would mix
  * them. Where the file system has no locks, that is said once on standard error. Errors: TRINE_EBUSY names the

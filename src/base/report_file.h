@@ -9,8 +9,8 @@
 
 typedef struct report_file report_file;
 
-/* *r is owned by the caller, NULL after an error; `option` ("--json") is for messages, and kept by reference. Blocks
- * on a pipe until it has a reader. Errors: TRINE_EIO, TRINE_ENOMEM. */
+/* *r is owned by the caller, NULL after an error; `option` ("--json") is for messages, and kept by reference. A
+ * pipe must have a reader. Errors: TRINE_EIO, TRINE_ENOMEM. */
 trine_status report_file_open(report_file **r, const char *option, const char *path);
 /* *r may be NULL. */
 void report_file_close(report_file **r);

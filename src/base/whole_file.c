@@ -12,6 +12,7 @@
 #include "base/ending.h"
 #include "base/files.h"
 #include "base/lock.h"
+#include "base/output.h"
 #include "base/status.h"
 #include "base/terminal_line.h"
 #include "base/unique_name.h"
@@ -107,11 +108,11 @@ static trine_status open_in_place(whole_file *f, const struct stat *is) {
               : is_open_on(STDERR_FILENO, is) ? STDERR_FILENO
                                               : -1;
     if (own == STDOUT_FILENO) fflush(stdout);
-    int fd = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(f->path, O_WRONLY | O_CLOEXEC);
+    int fd = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : output_open_special(f->path);
     f->stream = fd >= 0 ? fdopen(fd, "w") : NULL;
     int cause = errno;
     if (!f->stream && fd >= 0) close(fd);
-    CHECK(f->stream, TRINE_EIO, "%s: %s", f->label, strerror(cause));
+    CHECK(f->stream, TRINE_EIO, "%s: %s", f->label, output_cause(cause));
     return TRINE_OK;
 }
 

@@ -29,7 +29,7 @@
 typedef struct whole_file whole_file;
 
 /* Creates the unfinished file; *f is owned by the caller, NULL after an error. Messages of this file begin with
- * "OPTION PATH", or the path if option is NULL. Blocks on a pipe until it has a reader. Errors: TRINE_EIO,
+ * "OPTION PATH", or the path if option is NULL. A pipe must have a reader (base/output.h). Errors: TRINE_EIO,
  * TRINE_ENOMEM. */
 trine_status whole_file_begin(whole_file **f, const char *option, const char *path);
 /* The same for a file of a set; the caller has the set's lock. */

@@ -246,15 +246,25 @@ static trine_status find(const char *name, char path[HARDWARE_PATH]) {
                  names);
 }
 
+static bool names_path(const char *name) {
+    size_t length = strlen(name);
+    return strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".json"));
+}
+
 /* The file's text, which the caller owns (free), and its path. */
 static trine_status read_text(const char *name, char path[HARDWARE_PATH], char **text,
                               size_t *bytes) {
-    size_t length = strlen(name);
-    bool is_path = strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".json"));
     *text = NULL;
-    if (!is_path) TRY(find(name, path));
-    if (is_path) c_snprintf(path, HARDWARE_PATH, "%s", name);
+    if (!names_path(name)) TRY(find(name, path));
+    if (names_path(name)) c_snprintf(path, HARDWARE_PATH, "%s", name);
     return input_text(text, bytes, HARDWARE_BYTES, path);
+}
+
+void hardware_file(const char *name, char path[HARDWARE_PATH]) {
+    if (names_path(name))
+        c_snprintf(path, HARDWARE_PATH, "%s", name);
+    else if (find(name, path) != TRINE_OK)
+        status_clear(), path[0] = '\0';
 }
 
 trine_status hardware_read(hardware *out, const char *name) {

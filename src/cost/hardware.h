@@ -103,6 +103,8 @@ const char *hardware_type(trine_dtype type);
  * beside the program's folder (installed, or built in the source tree), or in hardware here. Errors: TRINE_EINVAL
  * with the names that there are; those of reading and of hardware_parse. Not collective. */
 trine_status hardware_read(hardware *out, const char *name);
+/* The file that it reads; "": there is none of that name. Not collective. */
+void hardware_file(const char *name, char path[HARDWARE_PATH]);
 
 /* Rates of `factor` times their values; the machine is then unchecked. Pure. */
 void hardware_scale(hardware *h, double factor);

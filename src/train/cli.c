@@ -2,17 +2,28 @@
 #include <unistd.h>
 
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "config/config.h"
+#include "cost/hardware.h"
 #include "model/shape.h"
 #include "train/load_request.h"
 #include "train/plan_auto.h"
 
 /* The command line of the example trainers. */
 
+/* The file that the name of a machine stands for. */
+static void add_hardware(const options *o, paths_apart *p) {
+    const trine_run *run = o->at[CONFIG_RUN];
+    char path[HARDWARE_PATH] = "";
+    if (run->hardware) hardware_file(run->hardware, path);
+    paths_apart_add(p, "--hardware", path, OPTION_PATH_INPUT);
+}
+
 static options make_table(const char *program, const trine_config *config, const trine_run *run) {
     options o = config_options(config, run, &run->checkpoint);
     o.program = program;
+    o.paths = add_hardware;
     o.usage = "[options]     (use mpirun for more than one rank)";
     o.about = "Train a GPT over data-, tensor- and pipeline-parallel ranks.";
     return o;
@@ -124,7 +135,7 @@ static unsigned kept_by_plan(const options *o) {
 }
 
 /* Parses twice: the first pass finds the preset or what is loaded, whose sizes the other options override in the
- * second. */
+ * second. Before anything is loaded it refuses outputs that are inputs, the validation that nobody named too. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     options table = make_table(argv[0], config, run);
     bool given[CONFIG_MOST_ROWS] = {false};
@@ -134,6 +145,8 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     *run = (trine_run){.model = NULL};
     options_defaults(&table);
     TRY(options_parse(&table, argc, argv));
+    find_validation(config, run);
+    if (!run->help) TRY(paths_apart_of(&table));
     trine_model model = trine_config_default().model;
     if (strcmp(run->model, "custom") != 0)
         TRY(trine_model_preset(&model, run->model));

@@ -41,8 +41,8 @@ static const option rows[] = {
     {OPTION_DOUBLE("lr", settings, lr, "X", 0, INFINITY, 6e-4, "learning rate")},
     {OPTION_DOUBLE("adam-beta1", settings, beta, "X", 0, 1, 0.9, "decay of the mean")},
     {OPTION_DOUBLE("free", settings, free, "X", -INFINITY, INFINITY, 0, "any number")},
-    {OPTION_STRING("data-path", settings, path, "FILE", NULL, "token file or glob")},
-    {OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
+    {OPTION_TOKENS, OPTION_STRING("data-path", settings, path, "FILE", NULL, "token file or glob")},
+    {OPTION_WRITES, OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
     {OPTION_FLAG("help", settings, help, "print this and exit"), .alias = "h"},
 };
 
@@ -68,6 +68,7 @@ static trine_status parse(settings *s, int mode, const char *line) {
     if (mode == COLLECTING) {
         o.arguments = s->arguments;
         o.argument_count = &s->argument_count;
+        o.argument_paths[0] = o.argument_paths[1] = OPTION_PATH_NONE;
     }
     return options_parse(&o, argc, argv);
 }
@@ -523,7 +524,8 @@ typedef struct {
 static trine_status parse_blend(const char **text, int count, char *const *argv) {
     static blend_struct b;
     static const option own[] = {
-        {OPTION_BLEND("data-path", blend_struct, text, blend_struct, room, "FILE", "token files")},
+        {OPTION_TOKENS,
+         OPTION_BLEND("data-path", blend_struct, text, blend_struct, room, "FILE", "token files")},
         {OPTION_FLAG("flag", blend_struct, flag, "a flag"), .alias = "f"}};
     const options o = {.program = "program", .rows = own, .count = 2, .at = {&b}};
     memset(b.room, 'x', sizeof b.room);
@@ -617,9 +619,10 @@ static const char *const devices[] = {"cpu", NULL, "cuda"}, *const newest[] = {"
                          *const wishes[] = {"auto", "yes", "no"};
 
 static const option kind_rows[] = {
-    {OPTION_CHOICE_OR_FILE("schedule", kinds, schedule, file, orders, "NAME|FILE", GPIPE, "a")},
+    {OPTION_READS,
+     OPTION_CHOICE_OR_FILE("schedule", kinds, schedule, file, orders, "NAME|FILE", GPIPE, "a")},
     {OPTION_WORD("device", kinds, device, devices, NULL, "cpu", "b")},
-    {OPTION_WORDS(newest), OPTION_STRING("load", kinds, newest, "PATH", NULL, "c")},
+    {OPTION_WORDS(newest), OPTION_READS, OPTION_STRING("load", kinds, newest, "PATH", NULL, "c")},
     {.absent = true, OPTION_TYPE("type", kinds, type, &type, "NAME", "d")},
     {OPTION_INT("steps", kinds, steps, "N", 0, 10, 3, "steps; 0: all; the rest is dropped")},
     {OPTION_DOUBLE("beta", kinds, beta, "X", OPTION_FRACTION, 0.5, "e")},
@@ -753,8 +756,8 @@ static void patterns_of_two_rows_are_one_list(void **state) {
 /* A list has every value, in order, up to its limit; an empty value is none. */
 static void a_list_has_every_value(void **state) {
     (void)state;
-    static const option row = {OPTION_LIST("stop", one_list, stop, "TEXT", "where to end"),
-                               .alias = "s"};
+    static const option row = {
+        OPTION_PLAIN, OPTION_LIST("stop", one_list, stop, "TEXT", "where to end"), .alias = "s"};
     one_list all = {.stop = {.count = 0}};
     const option_list *list = &all.stop;
     const options o = {.program = "program", .rows = &row, .count = 1, .at = {&all}};

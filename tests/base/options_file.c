@@ -125,10 +125,11 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_INT("tp", settings, tp, "N", 1, 8, 1, "tensor parallel size")},
-    {OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
-    {OPTION_BLEND("data-path", settings, path, settings, room, "FILE", "token files")},
+    {OPTION_WRITES, OPTION_STRING("log", settings, log, "FILE", NULL, "metrics")},
+    {OPTION_TOKENS,
+     OPTION_BLEND("data-path", settings, path, settings, room, "FILE", "token files")},
     {OPTION_FLAG("audit", settings, audit, "compare every collective")},
-    {OPTION_LIST("stop", settings, stop, "TEXT", "ends of a text")},
+    {OPTION_PLAIN, OPTION_LIST("stop", settings, stop, "TEXT", "ends of a text")},
 };
 
 /* argv ends with NULL; "@" there stands for the file. */
@@ -143,6 +144,7 @@ static trine_status parse(settings *s, const char *text, bool positional, const 
     options o = {
         .program = "program", .rows = rows, .count = sizeof rows / sizeof *rows, .at = {s}};
     if (positional) o.arguments = s->arguments, o.argument_count = &s->argument_count;
+    o.argument_paths[0] = o.argument_paths[1] = OPTION_PATH_NONE;
     options_defaults(&o);
     return options_parse(&o, argc, (char *const *)(uintptr_t)words);
 }
