@@ -5,6 +5,7 @@
 
 #include "base/input.h"
 #include "base/status.h"
+#include "base/text_mark.h"
 
 typedef struct {
     csv *c;
@@ -96,9 +97,10 @@ static trine_status read_row(reader *r) {
 trine_status csv_take(csv *c, char *text, size_t bytes, const char *path) {
     *c = (csv){.text = text};
     reader r = {.c = c, .from = text, .to = text, .end = text + bytes, .path = path, .line = 1};
+    TRY(text_mark_check(text, bytes, path));
     CHECK(!memchr(text, '\0', bytes), TRINE_EDATA, "%s: has a zero byte", path);
     text[bytes] = '\0';
-    if (bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) r.from += 3;
+    r.from += text_mark(text, bytes);
     while (r.from < r.end) TRY(read_row(&r));
     CHECK(c->rows, TRINE_EDATA, "%s: is empty; the first line names the columns", path);
     c->rows--;

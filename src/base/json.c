@@ -7,6 +7,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "base/text_mark.h"
 
 static bool white(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -43,6 +44,7 @@ static trine_status look(const char *text, size_t bytes, const char *path) {
 
 trine_status json_read(cJSON **root, const char *text, size_t bytes, const char *path) {
     *root = NULL;
+    TRY(text_mark_check(text, bytes, path));
     TRY(look(text, bytes, path));
     const char *end = text;
     errno = 0;                          /* cJSON does not report why it fails; malloc does */

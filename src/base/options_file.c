@@ -5,6 +5,7 @@
 
 #include "base/input.h"
 #include "base/status.h"
+#include "base/text_mark.h"
 
 /* A file that was read. */
 typedef struct kept {
@@ -91,6 +92,8 @@ static trine_status take_word(scanner *s) {
 static trine_status split(kept *k) {
     options_file *f = &k->file;
     scanner s = {k->path, k->text, k->text + k->bytes, 1, k->room};
+    TRY(text_mark_check(k->text, k->bytes, k->path));
+    s.at += text_mark(k->text, k->bytes);
     const char *zero = memchr(k->text, '\0', k->bytes);
     CHECK(!zero, TRINE_EDATA, "%s: byte %zu is zero; a file of options is a text", k->path,
           (size_t)(zero - k->text));

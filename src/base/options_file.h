@@ -1,6 +1,6 @@
 /* A file of options, @FILE on a command line: words as those of a POSIX shell. White space separates them; "...",
  * '...' and a backslash quote; # at the start of a word begins a comment, which ends with the line; nothing is
- * expanded, neither $NAME nor *.bin. */
+ * expanded, neither $NAME nor *.bin. A byte order mark of UTF-8 is skipped. */
 #ifndef TRINE_BASE_OPTIONS_FILE_H
 #define TRINE_BASE_OPTIONS_FILE_H
 

@@ -32,16 +32,19 @@ static int open_now(const char *path) {
 
 int output_open_special(const char *path) {
     const struct timespec pause = {.tv_nsec = 20000000};
+    struct stat is;
     int fd = open_now(path);
+    if (fd >= 0 || errno != ENXIO || stat(path, &is) != 0 || !S_ISFIFO(is.st_mode)) return fd;
     for (int n = 0; fd < 0 && errno == ENXIO && n < OUTPUT_READER_SECONDS * 50; n++) {
         nanosleep(&pause, NULL);
         fd = open_now(path);
     }
+    if (fd < 0 && errno == ENXIO) errno = EPIPE;
     return fd;
 }
 
 const char *output_cause(int error) {
-    return error == ENXIO ? "nobody reads this pipe; start its reader first" : strerror(error);
+    return error == EPIPE ? "nobody reads this pipe; start its reader first" : strerror(error);
 }
 
 /* Only a regular file is opened for reading too: a pipe with itself as a reader never gets EPIPE. */

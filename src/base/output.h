@@ -29,7 +29,7 @@ trine_status output_open(output **o, const char *option, const char *path);
 void output_close(output **o); /* *o may be NULL */
 
 /* Opens a pipe or a device for writing. A pipe's reader may be on its way, as in `cat pipe & ... --log pipe`: so long
- * it is waited for, but no longer. Returns -1 with errno ENXIO if nobody reads the pipe. */
+ * it is waited for, but no longer. Returns -1 with errno EPIPE if nobody reads the pipe. */
 int output_open_special(const char *path);
 #define OUTPUT_READER_SECONDS 5
 /* What the errno of that means. Pure. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,9 +12,13 @@
 
 #include "base/input.h"
 #include "base/status.h"
+#include "base/terminal_line.h"
+#include "base/text_mark.h"
 
-#define BLOCK (256u << 10)
-#define MAGIC 10u /* bytes that tell the format */
+#define BLOCK   (256u << 10)
+#define POLL_MS 100
+#define WORD_MS 5000 /* after which a pipe without a writer is mentioned */
+#define MAGIC   10u  /* bytes that tell the format */
 
 typedef trine_status read_function(byte_source *s, unsigned char *to, size_t bytes, size_t *got);
 
@@ -22,6 +27,7 @@ struct byte_source {
     char *path; /* owned */
     int fd;
     bool waits; /* a pipe, a terminal: reading may have to wait, also for a first writer */
+    int waited; /* polls before the first byte */
     const atomic_bool *stop;
     _Atomic uint64_t *taken;
     read_function *read;
@@ -38,11 +44,19 @@ const char *byte_source_name(const char *path) {
 
 /* ---- The file ---- */
 
+/* Of a pipe that the user has named and nobody writes: it may have been forgotten. */
+static void say_waiting(const byte_source *s) {
+    if (s->name != s->path) return;
+    terminal_line_erase();
+    fprintf(stderr, "trine: %s: waiting for a program that writes to this pipe\n", s->name);
+}
+
 /* False: told to stop. */
-static bool wait_for_bytes(const byte_source *s) {
+static bool wait_for_bytes(byte_source *s) {
     struct pollfd in = {.fd = s->fd, .events = POLLIN};
-    while (s->waits && !atomic_load(s->stop) && poll(&in, 1, 100) <= 0) {
-    }
+    while (s->waits && !atomic_load(s->stop) && poll(&in, 1, POLL_MS) <= 0)
+        if (++s->waited == WORD_MS / POLL_MS) say_waiting(s);
+    s->waited = WORD_MS / POLL_MS; /* said once, and not behind the first byte */
     return !s->waits || !atomic_load(s->stop);
 }
 
@@ -143,6 +157,7 @@ static trine_status refuse_others(const byte_source *s) {
         {"Parquet", "PAR1", 4},
     };
     static const unsigned char block[] = {0x31, 0x41, 0x59, 0x26, 0x53, 0x59}; /* of bzip2 */
+    TRY(text_mark_check((const char *)s->block, s->filled, s->name));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         bool is =
             s->filled >= others[i].bytes && !memcmp(s->block, others[i].magic, others[i].bytes);

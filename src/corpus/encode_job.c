@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_mark.h"
 #include "corpus/job.h"
 #include "corpus/json_lines.h"
 
@@ -213,6 +214,8 @@ static bool is_blank(const char *line, size_t bytes) {
 /* The text of the line replaces the line. */
 static trine_status encode_line(const work *w, char *line, size_t bytes, uint64_t number) {
     json_line_value value;
+    size_t mark = number == 1 ? text_mark(line, bytes) : 0; /* of the file */
+    line += mark, bytes -= mark;
     if (is_blank(line, bytes)) return TRINE_OK;
     if (w->s->chat) return encode_row(w, line, bytes, number);
     trine_status status =

@@ -5,6 +5,7 @@
 
 #include "base/input.h"
 #include "base/status.h"
+#include "base/text_mark.h"
 
 /* ---- Rows to cells ---------------------------------------------------------------------------- */
 
@@ -263,9 +264,10 @@ static trine_status arrange(reader *r, pp_orders *o) {
 trine_status pp_orders_parse(const char *text, size_t length, const char *path, pp_orders *out) {
     reader r = {.path = path};
     *out = (pp_orders){0};
-    trine_status status = length <= ORDER_BYTES ? rows(&r, text, text + length)
+    trine_status status = length <= ORDER_BYTES ? text_mark_check(text, length, path)
                                                 : RAISE(TRINE_EINVAL, "%s: more than %d MiB", path,
                                                         (int)(ORDER_BYTES >> 20));
+    if (status == TRINE_OK) status = rows(&r, text + text_mark(text, length), text + length);
     if (status == TRINE_OK) status = arrange(&r, out);
     free(r.cells);
     if (status != TRINE_OK) pp_orders_destroy(out);

@@ -210,6 +210,20 @@ static void errors_name_file_and_line(void **state) {
     REFUSED(parse(&s, "", false, ARGV("@/tmp")), TRINE_EINVAL, "/tmp");
 }
 
+/* As editors of other systems write it; the rest of such a file counts as ever. */
+static void a_mark_of_the_byte_order_is_no_option(void **state) {
+    (void)state;
+    settings s;
+    OK(parse(&s, "\xef\xbb\xbf--tp 2\r\n", false, ARGV("@")));
+    assert_int_equal(s.tp, 2);
+    OK(parse(&s, "\xef\xbb\xbf", false, ARGV("@")));
+    OK(parse(&s, "\xef\xbb\xbf# a comment", false, ARGV("@")));
+    char want[200];
+    SAYS("\xef\xbb\xbf--tp 2\n--pt 4", false, ":2: unknown option --pt; did you mean --tp?");
+    SAYS("\xff\xfe--tp 2", false, ": is UTF-16 or UTF-32, as its byte order mark says");
+    SAYS("\xfe\xff--tp 2", false, ": is UTF-16 or UTF-32, as its byte order mark says");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_those_of_a_shell),
@@ -219,6 +233,7 @@ int main(void) {
         cmocka_unit_test(the_later_of_two_wins),
         cmocka_unit_test(a_value_is_no_file),
         cmocka_unit_test(errors_name_file_and_line),
+        cmocka_unit_test(a_mark_of_the_byte_order_is_no_option),
     };
     int fd = mkstemp(path), failed = fd < 0 || HARNESS_RUN_ALONE(tests);
     close(fd), unlink(path);

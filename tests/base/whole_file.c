@@ -3,6 +3,7 @@
  * the writer is killed at, and on file systems without locks. Names and logs that only one program may have. */
 #include "harness.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "base/lock.h"
 #include "base/report_file.h"
+#include "base/status.h"
 #include "base/whole_file.h"
 #include "ckpt/calls.h"
 
@@ -279,6 +281,61 @@ static void links_and_devices_stay(void **state) {
     expect_names(4, 0);
 }
 
+enum { WAYS = 3 };
+
+/* Each of the ways to open an output. */
+static trine_status open_pipe(int way) {
+    output *line = NULL;
+    report_file *report = NULL;
+    trine_status status = TRINE_OK;
+    if (way == 0) status = write_whole("pipe", "after\n");
+    if (way == 1) status = output_open(&line, "--out", "pipe");
+    if (way == 2) status = report_file_open(&report, "--out", "pipe");
+    if (line) assert_false(fcntl(line->fd, F_GETFL) & O_NONBLOCK);
+    if (line) OK(output_line(line, "after"));
+    if (report) OK(report_file_line(report, "after"));
+    output_close(&line);
+    report_file_close(&report);
+    return status;
+}
+
+/* Reads what open_pipe writes; it may come before the writer or after it. */
+static pid_t read_pipe(void) {
+    pid_t reader = fork();
+    if (reader) return reader;
+    char text[16] = "";
+    int fd = open("pipe", O_RDONLY);
+    _exit(read(fd, text, sizeof text) != 6 || strcmp(text, "after\n") != 0);
+}
+
+/* All of them wait at the same time. */
+static pid_t expect_refusal(int way) {
+    pid_t child = fork();
+    if (child) return child;
+    trine_status status = open_pipe(way);
+    _exit(status != TRINE_EIO || strcmp(status_message(), "--out pipe: nobody reads this pipe; "
+                                                          "start its reader first") != 0);
+}
+
+static void expect_end(pid_t child) {
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_pipe_without_a_reader_is_refused(void **state) {
+    (void)state;
+    pid_t refused[WAYS];
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    for (int way = 0; way < WAYS; way++) {
+        pid_t reader = read_pipe();
+        OK(open_pipe(way));
+        expect_end(reader);
+    }
+    for (int way = 0; way < WAYS; way++) refused[way] = expect_refusal(way);
+    for (int way = 0; way < WAYS; way++) expect_end(refused[way]);
+}
+
 /* As /dev/stdout when standard output goes to a file: what is printed before and after stays. */
 static void standard_output_is_written_in_place(void **state) {
     (void)state;
@@ -419,6 +476,7 @@ static const struct CMUnitTest whole_file_tests[] = {
     cmocka_unit_test_teardown(without_locks_leftovers_are_reported, clear),
     cmocka_unit_test_teardown(modes_are_the_umasks, clear),
     cmocka_unit_test_teardown(links_and_devices_stay, clear),
+    cmocka_unit_test_teardown(a_pipe_without_a_reader_is_refused, clear),
     cmocka_unit_test_teardown(standard_output_is_written_in_place, clear),
     cmocka_unit_test_teardown(each_line_of_a_report_comes_whole, clear),
     cmocka_unit_test_teardown(one_program_has_a_name, clear),
