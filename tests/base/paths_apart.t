@@ -143,4 +143,107 @@ for p in $programs; do
     : >"$dir/said"
 done
 echo "# refused in all: $all command lines"
+
+# ---- Folders, files that no option names, tables of two programs
+
+tiny=(--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --vocab-size 256 --global-batch-size 4
+    --train-iters 2 --threads 1)
+mkdir "$dir/cases"
+cd "$dir/cases"
+mkdir -p mod run/step-5 tok cache/blobs cache/snapshots/x
+for f in mod/config.json mod/model.safetensors run/step-5/model.safetensors run/step-5/manifest.json tok/tokenizer.json \
+    tok/tokenizer_config.json cache/blobs/abc d_train.bin d_val.bin a_1.bin a_2.bin w.bin w.idx r.jsonl two\ words.bin; do
+    printf '%s\n' "$text" >"$f"
+done
+ln -s ../../blobs/abc cache/snapshots/x/model.safetensors
+ln mod/model.safetensors hard
+ln run/step-5/model.safetensors hard-step
+ln -s mod model-link
+ln -s nowhere/new dangling
+mkdir nowhere
+before=$(find . -type f -exec cksum {} + | sort)
+
+# no PART COMMAND...: refused with this in the message, and all files as before
+no() {
+    local part=$1 program=$2
+    shift 2
+    run "$bin/$program" "$@"
+    cat "$dir/err"
+    [ "$status" = 1 ] && grep -qF -e "$part" "$dir/err" && [ "$(find . -type f -exec cksum {} + | sort)" = "$before" ]
+}
+of() { # of "OPTION PATH" COMMAND...: the output is a file of this folder
+    no "a file of $1, which is in use" "${@:2}"
+}
+with() { # with "OPTION PATH" COMMAND...: it is the same file
+    no "the same file as $1, which is" "${@:2}"
+}
+look=(train_gpt --dry-run)
+check "a model's weights" of "--load mod" "${look[@]}" --load mod --log mod/model.safetensors
+check "its configuration" of "argument mod" trine-eval mod --pairs r.jsonl --scores mod/config.json
+check "through a link to the folder" of "--load model-link" "${look[@]}" --load model-link --log mod/config.json
+check "by a hard link elsewhere" of "--load mod" "${look[@]}" --load mod --trace hard
+check "a blob of a Hugging Face cache" of "--load cache/snapshots/x" "${look[@]}" --load cache/snapshots/x --log cache/blobs/abc
+check "a checkpoint below --load" of "--load run" "${look[@]}" --load run --log run/step-5/manifest.json
+check "a checkpoint below --save" of "--save run" "${look[@]}" --save run --log run/step-5/manifest.json
+check "a checkpoint by a hard link" of "--save run" "${look[@]}" --save run --profile-json hard-step
+check "a file of the checkpoint itself" of "--load run/step-5" "${look[@]}" --load run/step-5 --log run/step-5/manifest.json
+check "a neighbour of a tokenizer's file" of "--tokenizer tok/tokenizer.json" "${look[@]}" --tokenizer tok/tokenizer.json \
+    --log tok/tokenizer_config.json
+check "what a tokenizer's folder has" of "argument tok" trine-tokenizer --out tok tok
+check "a file of a pattern" with "--data-path a_2.bin" "${look[@]}" --data-path 'a_*.bin' --export-schedule a_2.bin
+check "a file of a blend" with "--data-path a_1.bin" "${look[@]}" --data-path 0.7 d_train.bin 0.3 'a_*.bin' --log a_1.bin
+check "a file with a blank in a blend" with "--data-path two words.bin" "${look[@]}" --data-path a_1.bin 'two words.bin' \
+    --log 'two words.bin'
+check "token files without .bin" with "--data-path w.bin" "${look[@]}" --data-path w --log w.bin
+check "their index" with "--data-path w.idx" "${look[@]}" --data-path w --log w.idx
+check "the validation that nobody named" with "--val-data-path d_val.bin" "${look[@]}" --data-path d_train.bin --log d_val.bin
+check "the file of a machine's name" no "--hardware $root/" trine-plan --hardware h100 --calibrate r.jsonl \
+    --out "$root/hardware/h100.json"
+standard() { no "the same file as argument /dev/stdin" trine-tokens --out d - <d_train.bin; }
+check "standard input" standard
+check "--fingerprint and the trainer's options" with "--data-path a_1.bin" trine-verify --fingerprint a_1.bin -- \
+    --data-path 'a_*.bin'
+check "--out and the trainer's options" of "--tokenizer tok" trine-plan --hardware h100 --ranks 2 --calibrate r.jsonl \
+    --out tok/tokenizer.json --tokenizer tok --global-batch-size 8 --vocab-size 256
+check "two outputs where a link leads that leads nowhere yet" with "--trace nowhere/new" "${look[@]}" --log dangling \
+    --trace nowhere/new
+check "other trainers read the same table" with "--data-path d_train.bin" own_loop --data-path d_train.bin --log d_train.bin
+cd "$root"
+once() { # two ranks, one message
+    run tools/mpirun.sh -np 2 "$bin/train_gpt" --data-path "$dir/cases/d_train.bin" --log "$dir/cases/d_train.bin"
+    cat "$dir/err"
+    [ "$status" != 0 ] && [ "$(grep -c 'is read and would be lost' "$dir/err")" = 1 ] && [ "$(<"$dir/cases/d_train.bin")" = "$text" ]
+}
+check "under mpirun it is said once" once
+cd "$dir/cases"
+
+# ---- What stays allowed
+
+mkfifo pipe
+mkdir ck
+{ head -c 20000 /dev/zero | tr '\0' a; } >text.txt
+"$bin/trine-tokens" text.txt --out d >/dev/null
+yes() {
+    run "$bin/$1" "${@:2}"
+    cat "$dir/err"
+    [ "$status" = 0 ]
+}
+go=(train_gpt "${tiny[@]}" --data-path d_train.bin)
+check "a run's log, trace and events lie in its folder of checkpoints" yes "${go[@]}" --save ck --load auto --log ck/log \
+    --trace ck/trace --trace-steps 1 --tensorboard ck --profile-json ck/profile
+check "also when it is resumed" yes "${go[@]}" --train-iters 3 --save ck --load ck --log ck/log --trace ck/trace \
+    --trace-steps 3 --tensorboard ck --profile-json ck/profile
+check "the log was continued" sh -c '[ "$(grep -c "\"loss\"" ck/log)" = 3 ]'
+check "two outputs to /dev/null" yes "${look[@]}" "${tiny[@]}" --data-path d_train.bin --log /dev/null --trace /dev/null \
+    --trace-steps 1
+check "a tokenizer is made again" yes trine-tokenizer --vocab-size 260 --out tok text.txt
+check "a report to another file" yes trine-report ck/log --out ck/log.html
+substituted() {
+    "$bin/train_gpt" "${tiny[@]}" --data-path d_train.bin --log >(cat >got) && eventually 60 grep -q '"step":2' got
+}
+check "a process reads the log" substituted
+before=$(find . -type f -exec cksum {} + | sort)
+check "a pipe that nobody reads ends the wait" no "--export-schedule pipe: nobody reads this pipe" "${look[@]}" "${tiny[@]}" \
+    --data-path d_train.bin --export-schedule pipe
+cd "$root"
 done_testing
