@@ -25,6 +25,7 @@ typedef struct {
     const char *
         file; /* of options, and the line of the option that is read; NULL: the command line itself */
     int line;
+    bool of_run; /* the file is a checkpoint's */
 } mistakes;
 
 static void mistake(mistakes *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -368,6 +369,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     int shown = (int)strcspn(argument, "=");
     options_expected(row, want, sizeof want);
     if (c->o->given && row != &version_row) c->o->given[row - c->o->rows] = true;
+    if (c->o->asked && row != &version_row && !c->m->of_run) c->o->asked[row - c->o->rows] = true;
     if (row->kind == OPTION_KIND_FLAG) {
         set_flag(c, row, argument, value);
         return;
@@ -442,9 +444,9 @@ static void read_file(cursor *c, const char *path) {
         status_clear();
     } else {
         cursor in = {c->o, f->words, f->words + f->count, c->m};
-        c->m->file = path;
+        c->m->file = path, c->m->of_run = f->of_run;
         read_words(&in, f);
-        c->m->file = NULL;
+        c->m->file = NULL, c->m->of_run = false;
     }
 }
 

@@ -212,11 +212,13 @@ typedef struct options {
     option_path argument_paths[2]; /* of the first positional argument, and of the others */
     void (*paths)(const struct options *o, struct paths_apart *p); /* adds paths that no row has as they are; NULL */
     bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
+    bool *asked; /* the same, but of those that stand in a checkpoint's options.txt alone; NULL: not needed */
 } options;
 
 /* What a combination of options breaks: an option that would have no effect, or one that it cannot have. */
 typedef struct {
-    const char *option; /* a row's name: broken only if it is given, since a default asks for nothing; NULL: always */
+    const char *option; /* a row's name: broken only if it is given, since a default asks for nothing; with
+                           options.asked an options.txt does not, either; NULL: always */
     bool broken;
     const char *text; /* "--keep requires --save" */
 } option_rule;

@@ -89,6 +89,11 @@ static trine_status take_word(scanner *s) {
     return TRINE_OK;
 }
 
+static bool is_of_run(const char *text) {
+    const char *mark = strstr(text, OPTIONS_FILE_OF_RUN), *end = strchr(text, '\n');
+    return !strncmp(text, "# Trine ", strlen("# Trine ")) && mark && end && mark < end;
+}
+
 static trine_status split(kept *k) {
     options_file *f = &k->file;
     scanner s = {k->path, k->text, k->text + k->bytes, 1, k->room};
@@ -97,6 +102,8 @@ static trine_status split(kept *k) {
     const char *zero = memchr(k->text, '\0', k->bytes);
     CHECK(!zero, TRINE_EDATA, "%s: byte %zu is zero; a file of options is a text", k->path,
           (size_t)(zero - k->text));
+    k->text[k->bytes] = '\0'; /* which input_text leaves room for */
+    f->of_run = is_of_run(k->text);
     for (skip_blanks(&s); s.at < s.end; skip_blanks(&s)) {
         f->lines[f->count] = s.line;
         f->words[f->count++] = s.to;

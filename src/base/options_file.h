@@ -4,6 +4,7 @@
 #ifndef TRINE_BASE_OPTIONS_FILE_H
 #define TRINE_BASE_OPTIONS_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "trine.h" /* trine_status */
@@ -15,7 +16,11 @@ typedef struct {
     char **words; /* [count] */
     int *lines;   /* [count] in which the words begin, from 1 */
     int count;
+    bool of_run; /* a checkpoint's: what a run had, which nobody asks for again */
 } options_file;
+
+/* In the first line of a checkpoint's, behind "# Trine VERSION". */
+#define OPTIONS_FILE_OF_RUN ": the options of this run after step "
 
 /* *file is owned by the process and valid until it ends, since the values of options point into its words. A text
  * that was read before from the same path is not kept twice. Errors: TRINE_EIO, TRINE_EDATA name the file, and the

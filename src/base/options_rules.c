@@ -4,18 +4,18 @@
 #include "base/options.h"
 #include "base/status.h"
 
-static bool is_given(const options *o, const char *name) {
+static bool is_asked(const options *o, const char *name) {
     size_t i = 0;
     while (i < o->count && (!o->rows[i].name || strcmp(o->rows[i].name, name) != 0)) i++;
     ASSERT(i < o->count); /* the rules are ours */
-    return o->given[i];
+    return (o->asked ? o->asked : o->given)[i];
 }
 
 trine_status options_check_rules(const options *o, const option_rule *rules, size_t count) {
     char text[2048] = "";
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        bool asked = !rules[i].option || is_given(o, rules[i].option);
+        bool asked = !rules[i].option || is_asked(o, rules[i].option);
         if (!asked || !rules[i].broken || used >= sizeof text) continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "\n  - " : "",
                                  rules[i].text);

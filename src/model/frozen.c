@@ -43,14 +43,30 @@ static bool is_adapter(const char *name) {
     return fnmatch("*.lora_[AB].weight", name, 0) == 0;
 }
 
-bool trained_by(const char *patterns, bool adapters, const char *name_in_files) {
+static bool same(const trained_pattern *a, const trained_pattern *b) {
+    return a->trains == b->trains && a->length == b->length && !memcmp(a->glob, b->glob, a->length);
+}
+
+/* left_out: NULL: none of the patterns. */
+static bool trained_without(const char *patterns, const trained_pattern *left_out, bool adapters,
+                            const char *name_in_files) {
     bool trains = !adapters || is_adapter(name_in_files);
     while (patterns) {
         trained_pattern p;
         patterns = next(patterns, &p);
+        if (left_out && same(&p, left_out)) continue;
         if (trained_matches(&p, name_in_files)) trains = p.trains;
     }
     return trains;
+}
+
+bool trained_by(const char *patterns, bool adapters, const char *name_in_files) {
+    return trained_without(patterns, NULL, adapters, name_in_files);
+}
+
+bool model_trains_without(const trine_model *m, const trained_pattern *p,
+                          const char *name_in_files) {
+    return trained_without(model_trained(m), p, m->lora.rank > 0, name_in_files);
 }
 
 bool model_trains(const trine_model *m, const char *name_in_files) {

@@ -27,5 +27,7 @@ typedef struct {
 trine_status trained_next(const char *list, trained_pattern *out, const char **rest);
 /* Whether the pattern matches a name. Pure. */
 bool trained_matches(const trained_pattern *p, const char *name_in_files);
+/* model_trains if the model had all its patterns but this one, however often it has it. Pure. */
+bool model_trains_without(const trine_model *m, const trained_pattern *p, const char *name_in_files);
 
 #endif

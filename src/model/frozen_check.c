@@ -53,3 +53,29 @@ trine_status gpt_check_trained(const trine_model *m) {
     }
     return model_trained(m) ? check_tensors(m) : TRINE_OK;
 }
+
+static bool has_effect(const trine_model *m, const trained_pattern *p) {
+    size_t count = gpt_tensor_count(m);
+    for (size_t n = 0; n < count; n++) {
+        tensor t = gpt_tensor(m, n);
+        file_name name = name_of(&t);
+        if (model_trains(m, name.text) != model_trains_without(m, p, name.text)) return true;
+    }
+    return false;
+}
+
+bool gpt_idle_pattern(const trine_model *m, bool trains, char *text, size_t size) {
+    for (const char *rest = model_trained(m); rest;) {
+        trained_pattern p;
+        if (trained_next(rest, &p, &rest) != TRINE_OK) return status_clear(), false;
+        if (p.trains != trains || has_effect(m, &p)) continue;
+        const char *adapters = m->lora.rank ? "; with --lora-rank the adapters alone are" : "";
+        snprintf(text, size,
+                 trains ? "--train %.*s: without it the same tensors are trained%s; --freeze them "
+                          "before it, or leave it out"
+                        : "--freeze %.*s: without it the same tensors are frozen%s; leave it out",
+                 (int)p.length, p.glob, trains ? "" : adapters);
+        return true;
+    }
+    return false;
+}

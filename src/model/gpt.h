@@ -48,6 +48,9 @@ trine_status gpt_check_family(const trine_model *m);
  * as one, such as queries, keys and values, are trained together. The sizes are valid. Errors: TRINE_EINVAL names the
  * pattern or the tensors. Pure. */
 trine_status gpt_check_trained(const trine_model *m);
+/* Whether one of the patterns that train, or that freeze, changes nothing; `text` says which, as an error. The model
+ * passes gpt_check_trained. Pure. */
+bool gpt_idle_pattern(const trine_model *m, bool trains, char *text, size_t size);
 /* Checks that tp ranks can share the heads and the MLP; the sizes are valid. Errors: TRINE_EINVAL with the option
  * that says how many. Pure. */
 trine_status gpt_check_tp(const trine_model *m, const char *option, int tp);

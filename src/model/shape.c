@@ -123,6 +123,15 @@ static bool has_layer(const trine_model *m, trine_layer_kind kind) {
     return false;
 }
 
+bool gpt_has_dropout(const trine_model *m, bool of_attention) {
+    const trine_family *f = family_of(m);
+    const trine_layer *const lists[] = {f->embedding, f->block, f->head};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const trine_layer *row = lists[i]; row->kind != TRINE_LAYER_END; row++)
+            if (row->dropout && (row->kind == TRINE_LAYER_ATTENTION) == of_attention) return true;
+    return false;
+}
+
 bool gpt_has_rope(const trine_model *m) {
     return !has_layer(m, TRINE_LAYER_POSITIONS);
 }

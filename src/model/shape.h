@@ -78,6 +78,8 @@ void gpt_canonical(trine_model *m);
 /* A size of the model, before gpt_canonical, that no layer of its family reads, as the text of an error; NULL: there
  * is none. Pure. */
 const char *gpt_unread(const trine_model *m);
+/* Whether a dropout of the family is that of attention probabilities, or one of hidden states. Pure. */
+bool gpt_has_dropout(const trine_model *m, bool of_attention);
 /* Whether positions are rotary: then no tensor depends on the length of the sequence. Pure. */
 bool gpt_has_rope(const trine_model *m);
 

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "cost/hardware.h"
 #include "model/shape.h"
+#include "train/idle.h"
 #include "train/load_request.h"
 #include "train/plan_auto.h"
 
@@ -138,9 +139,9 @@ static unsigned kept_by_plan(const options *o) {
  * second. Before anything is loaded it refuses outputs that are inputs, the validation that nobody named too. */
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     options table = make_table(argv[0], config, run);
-    bool given[CONFIG_MOST_ROWS] = {false};
+    bool given[CONFIG_MOST_ROWS] = {false}, asked[CONFIG_MOST_ROWS] = {false};
     ASSERT(table.count <= CONFIG_MOST_ROWS);
-    table.given = given;
+    table.given = given, table.asked = asked;
     *config = (trine_config){.model = {.family = NULL}};
     *run = (trine_run){.model = NULL};
     options_defaults(&table);
@@ -158,7 +159,8 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     find_validation(config, run);
     run->profile |= run->profile_json != NULL;
     run->plan_keeps = kept_by_plan(&table);
-    return check_rules(&table, config, run);
+    TRY(check_rules(&table, config, run));
+    return idle_check(&table, &config->model, run->checkpoint.save);
 }
 
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run) {

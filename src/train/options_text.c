@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/options_file.h"
 #include "base/status.h"
 #include "config/given.h"
 
@@ -38,13 +39,13 @@ trine_status options_text_run(trine_trainer *t, const trine_run *run) {
 
 trine_status options_text_make(const trine_trainer *t, const trine_checkpoint *c, char **text) {
     trine_config asked = t->asked;
-    asked.trace.file = NULL;
+    asked.trace.file = NULL, asked.trace.steps = (trine_steps){0, 0};
     /* The sizes are the same whether they were given, left out or read from a folder. */
     asked.model = t->config.model;
     const options o = config_options(&asked, NULL, c);
     char head[240];
     snprintf(head, sizeof head,
-             "# Trine " TRINE_VERSION ": the options of this run after step %" PRId64
+             "# Trine " TRINE_VERSION OPTIONS_FILE_OF_RUN "%" PRId64
              ". The same run, on %d ranks: trine-train @FILE --save OTHER\n",
              t->steps, trine_world_size(t->world));
     return print_lines(&o, head, t->run_options ? t->run_options : "", text);

@@ -230,8 +230,9 @@ static void resume(const row_case *c, option_role role, const char *words, const
                    const run_result *a, const run_result *b) {
     char line[TEXT], at[2][JSON_NUMBER];
     bool given = *words != 0;
-    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2", common_loaded, c->with, words, base,
-             name);
+    /* What only files have is refused where none is saved; nothing is saved here. */
+    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2 --save %s/again", common_loaded,
+             c->with, words, base, name, base);
     run_result r = run_line(line);
     const char *saved = value(a->settings, c->name, at[0]);
     const char *now = value(b->settings, c->name, at[1]);
