@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/options.h"
 #include "base/progress.h"
@@ -18,6 +19,11 @@ static const char *const transport_names[] = {TRINE_TRANSPORT_LIST(TRANSPORT_NAM
 static const char *const level_names[] = {TRINE_CPU_LEVEL_LIST(TRANSPORT_NAME)};
 
 static const char *const progresses[] = PROGRESS_WORDS;
+
+/* Those of them that have no effect: rules of a table with `given`. */
+#define EXECUTION_RULES(config)                                                                                      \
+    {"tf32", strcmp((config).device, "cuda") != 0, "--tf32 requires --device cuda"},                                 \
+    {"cuda-library", strcmp((config).device, "cuda") != 0, "--cuda-library requires --device cuda"}
 
 #define EXECUTION_ROWS(in)                                                                                           \
     {.alias = "tensor-model-parallel-size", OPTION_INT("tp", in, config.layout.tp, "N", 1, INT_MAX, 1,               \

@@ -61,17 +61,31 @@ static const option rows[] = {
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* Options without effect. */
+static trine_status check_rules(const options *o, const settings *s) {
+    const option_rule rules[] = {
+        {"runs", !s->hardware, "--runs requires --write-hardware"},
+        {"quick", !s->hardware, "--quick requires --write-hardware"},
+    };
+    return options_check_rules(o, rules, sizeof rules / sizeof *rules);
+}
+
 static trine_status parse(settings *s, int argc, char **argv) {
+    bool given[ROWS] = {false};
     const options o = {
         .program = "trine-doctor",
         .about = "Examine the nodes of a job before training: start it under mpirun exactly as "
                  "the training. Print what will stop or slow down the training. Exit status 1: "
                  "training cannot start.",
         .rows = rows,
-        .count = sizeof rows / sizeof *rows,
+        .count = ROWS,
         .at = {s},
+        .given = given,
     };
-    return options_read(&o, argc, argv);
+    TRY(options_read(&o, argc, argv));
+    return s->help ? TRINE_OK : check_rules(&o, s);
 }
 
 static trine_status settle(const settings *s, doctor_options *o, bool writes) {

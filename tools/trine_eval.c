@@ -135,6 +135,7 @@ static trine_status check_settings(settings *s, const options *o, const char **a
         {"max-tokens", s->max_tokens && lines, "--max-tokens requires --text or --data"},
         {"limit", s->limit && !lines, "--limit requires --choices or --pairs"},
         {"scores", !s->pairs, "--scores requires --pairs"},
+        EXECUTION_RULES(s->config),
     };
     TRY(options_check_rules(o, rules, sizeof rules / sizeof *rules));
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;

@@ -129,6 +129,7 @@ static trine_status check_settings(settings *s, const options *o, int arguments)
         {"top-p", s->sampling.top_p < 1 && !draws, "--top-p " DRAWS},
         {"seed", !draws, "--seed " DRAWS},
         {"ignore-eos", s->ids, "--ignore-eos requires text: --ids has no end, N tokens come"},
+        EXECUTION_RULES(s->config),
     };
     CHECK(arguments == 1, TRINE_EINVAL,
           "expected one PATH, a checkpoint or a Hugging Face folder, got %d (see --help)",

@@ -125,8 +125,16 @@ static trine_status parse(settings *s, int argc, char **argv) {
     CHECK(s->hardware, TRINE_EINVAL, "--hardware is missing (see --help)");
     CHECK(s->csv || s->ranks || s->calibrate, TRINE_EINVAL,
           "--csv, --ranks or --calibrate is missing (see --help)");
+    const bool predicts = s->csv || s->ranks;
     const option_rule rules[] = {
         {"csv", s->ranks > 0, "--csv and --ranks exclude each other"},
+        {"implementation", !predicts, "--implementation requires --csv or --ranks"},
+        {"without", !predicts, "--without requires --csv or --ranks"},
+        {"recompute", !s->csv, "--recompute requires --csv, or --ranks with the model's options"},
+        {"zero", !s->csv, "--zero requires --csv, or --ranks with the model's options"},
+        {"sequence-parallel", !s->csv,
+         "--sequence-parallel requires --csv, or --ranks with the model's options"},
+        {"vocab-size", !s->csv, "--vocab-size requires --csv, or --ranks with the model's options"},
         {"tokens", !s->ranks, "--tokens requires --ranks"},
         {"where", !s->csv, "--where requires --csv"},
         {"range", !s->csv, "--range requires --csv"},

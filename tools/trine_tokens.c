@@ -401,6 +401,20 @@ static trine_status check_chat(const settings *s) {
     return TRINE_OK;
 }
 
+/* Options without effect. */
+static trine_status check_rules(const options *o, const settings *s) {
+    const option_rule rules[] = {
+        {"val-split", s->split != SPLIT_AUTO && s->val_fraction == 0,
+         "--val-split: --val-fraction 0 leaves nothing for validation"},
+        {"val-fraction", s->val_fraction > 0 && s->show, "--val-fraction: --show writes no files"},
+        {"val-split", s->split != SPLIT_AUTO && s->show, "--val-split: --show writes no files"},
+        {"shard-tokens", s->shard_tokens && s->show, "--shard-tokens: --show writes no files"},
+        {"pack", s->pack != PACK_FIT && s->show,
+         "--pack: --show prints rows, and makes no samples of them"},
+    };
+    return options_check_rules(o, rules, sizeof rules / sizeof *rules);
+}
+
 static trine_status check_settings(const settings *s) {
     const struct {
         bool given;
@@ -499,7 +513,10 @@ static void add_files(const options *o, paths_apart *p) {
     }
 }
 
+#define ROWS (sizeof rows / sizeof *rows)
+
 static trine_status run(settings *s, int argc, char **argv) {
+    bool given[ROWS] = {false};
     const options o = {
         .program = "trine-tokens",
         .usage = "[--tokenizer PATH] [options] FILE...",
@@ -511,16 +528,18 @@ static trine_status run(settings *s, int argc, char **argv) {
             "--chat the inputs are conversations.",
         .summary = "convert texts to token files",
         .rows = rows,
-        .count = sizeof rows / sizeof *rows,
+        .count = ROWS,
         .at = {s},
         .arguments = s->files,
         .argument_count = &s->file_count,
         .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_INPUT},
         .paths = add_files,
+        .given = given,
     };
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     TRY(check_settings(s));
+    TRY(check_rules(&o, s));
     progress_begin(stderr, s->progress, true);
     return s->tokenizer ? convert_texts(s) : convert_bytes(s);
 }
