@@ -1,4 +1,5 @@
-/* Of each option of the trainer: two values, where they differ, and what that takes. tests/train/options.c walks them. */
+/* Of each option of the trainer: two values, where they differ, and what that takes. tests/train/options.c walks
+ * them. */
 #ifndef TRINE_TESTS_OPTIONS_ROWS_H
 #define TRINE_TESTS_OPTIONS_ROWS_H
 
@@ -6,7 +7,7 @@
 typedef enum {
     SEEN,   /* the plan, the programs, or the bits of a run on one rank */
     SHOWN,  /* what train_gpt prints, or which files it leaves */
-    ELSEWHERE /* not on one healthy rank of a CPU: `shows` is the test that has it */
+    ELSEWHERE /* not on one healthy rank of a CPU, or slowly: `shows` is the test that has it, and a word of it */
 } place;
 
 #define EACH NULL   /* the default: the option is not given */
@@ -22,7 +23,8 @@ typedef struct {
     const char *never;  /* the families in which it has no effect, and is refused; NULL: none */
 } option_row;
 
-/* The sizes are those of options.c; DATA is a token file, DIR a folder, DIR/first a run saved after each of 3 steps. */
+/* The sizes are those of options.c; DATA is a token file, DIR a folder, DIR/first a run saved after each of 3
+ * steps. */
 #define ROTARY "llama mistral qwen2 qwen3"
 #define LLAMA3                                                                                                       \
     "--rope-scaling llama3 --rope-scaling-factor 2 --rope-low-freq-factor 1 --rope-high-freq-factor 4 "              \
@@ -82,7 +84,8 @@ static const option_row option_rows[] = {
     {"transport", "mpi", "shm", SEEN, NULL, ALONE, TWO, NULL},
     {"ordered-reductions", EACH, ON, SEEN, NULL, "--device cuda --transport nccl", TWO, NULL},
     {"nccl-lane-ctas", "4", "16", SEEN, NULL, "--device cuda", "--pp 2", NULL},
-    {"stage-messages", EACH, ON, ELSEWHERE, "comm/staging.c", "--device cuda", NULL, NULL},
+    {"stage-messages", EACH, ON, ELSEWHERE, "comm/message.c comm_mpi_reaches", "--device cuda", NULL,
+     NULL}, /* what it turns off; only a CUDA-aware MPI can */
     {"device", "cpu", "ref", SEEN, NULL, ALONE, NULL, NULL},
     {"cuda-library", "DIR/a.so", "DIR/b.so", SHOWN, "DIR/b.so", "--device cuda", NULL, NULL},
     {"tf32", EACH, ON, SEEN, NULL, "--device cuda", NULL, NULL},
@@ -90,11 +93,11 @@ static const option_row option_rows[] = {
     {"hardware", "h100", "a100-selene", SHOWN, "^plan", "--plan auto --global-batch-size 2", NULL, NULL},
     {"threads", "1", "2", SHOWN, "2 threads per rank", ALONE, NULL, NULL},
     {"exact-threads", EACH, ON, SEEN, NULL, ALONE, "--device ref", NULL}, /* not every processor has it */
-    {"cpu-level", EACH, "v4", ELSEWHERE, "train/cpu_level.t", ALONE, NULL, NULL},
-    {"timeout", "50", "60", ELSEWHERE, "comm/watchdog.t", ALONE, NULL, NULL},
-    {"io-timeout", "50", "60", ELSEWHERE, "train/slow_disk.t", ALONE, NULL, NULL},
-    {"audit", EACH, ON, ELSEWHERE, "comm/audit.c", ALONE, NULL, NULL},
-    {"serial", EACH, ON, ELSEWHERE, "mix/mix.c", ALONE, NULL, NULL},
+    {"cpu-level", EACH, "v4", ELSEWHERE, "train/cpu_level.t --cpu-level", ALONE, NULL, NULL},
+    {"timeout", "50", "60", ELSEWHERE, "train/suspended.t --timeout", ALONE, NULL, NULL},
+    {"io-timeout", "50", "60", ELSEWHERE, "train/slow_disk.t --io-timeout", ALONE, NULL, NULL},
+    {"audit", EACH, ON, ELSEWHERE, "comm/audit.c comm_audit", ALONE, NULL, NULL},
+    {"serial", EACH, ON, ELSEWHERE, "layouts.c p->serial", ALONE, NULL, NULL},
     {"one-queue", EACH, ON, SEEN, NULL, ALONE, MICROS, NULL},
     {"bf16", EACH, ON, SEEN, NULL, ALONE, "--device ref", NULL}, /* so is this */
     {"fp16", EACH, ON, SEEN, NULL, ALONE, NULL, NULL},
@@ -146,7 +149,7 @@ static const option_row option_rows[] = {
     {"progress", "line", "bar", SHOWN, "\r", ALONE, NULL, NULL},
     {"peak-tflops", EACH, "1", SHOWN, "util -", ALONE, NULL, NULL},
     {"profile", EACH, ON, SHOWN, "profile  ", ALONE, "--train-iters 2", NULL},
-    {"profile-json", "DIR/a", "DIR/b", ELSEWHERE, "train/profile.c", ALONE, NULL, NULL}, /* it measures for seconds */
+    {"profile-json", "DIR/a", "DIR/b", ELSEWHERE, "train/log.c trine_trainer_profile_start", ALONE, NULL, NULL}, /* it measures for seconds */
     {"trace", "DIR/a", "DIR/b", SHOWN, "file b ", ALONE, "--trace-steps 1", NULL},
     {"trace-steps", "1", "1-2", SHOWN, "2 steps from step 1", "--trace DIR/t", NULL, NULL},
     {"no-ring", EACH, ON, SEEN, NULL, ALONE, NULL, NULL},
