@@ -149,7 +149,8 @@ static const option_row option_rows[] = {
     {"progress", "line", "bar", SHOWN, "\r", ALONE, NULL, NULL},
     {"peak-tflops", EACH, "1", SHOWN, "util -", ALONE, NULL, NULL},
     {"profile", EACH, ON, SHOWN, "profile  ", ALONE, "--train-iters 2", NULL},
-    {"profile-json", "DIR/a", "DIR/b", ELSEWHERE, "train/log.c trine_trainer_profile_start", ALONE, NULL, NULL}, /* it measures for seconds */
+    {"profile-json", "DIR/a", "DIR/b", ELSEWHERE, "train/log.c trine_trainer_profile_start", ALONE, NULL,
+     NULL}, /* it measures for seconds */
     {"trace", "DIR/a", "DIR/b", SHOWN, "file b ", ALONE, "--trace-steps 1", NULL},
     {"trace-steps", "1", "1-2", SHOWN, "2 steps from step 1", "--trace DIR/t", NULL, NULL},
     {"no-ring", EACH, ON, SEEN, NULL, ALONE, NULL, NULL},
