@@ -14,13 +14,14 @@
 # the run answer: a wrong option, a full disk. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are for the run: it saves and exits
 # with status 75, and this script too. A second one (not SIGUSR1) ends it at once.
 #
-# HOSTS: Open MPI's host file: lines "node1 slots=4" (without slots: one). LAUNCH: mpirun and its options; -np,
-# --hostfile or --host are added. PROBE: what says whether the host behind it answers; by default LAUNCH runs `true`
-# there within a minute. WATCH_SECONDS: between two questions to missing hosts (60).
+# HOSTS: Open MPI's host file: lines "node1 slots=4" (without slots: one), "#" begins a comment. It is read again while
+# hosts are asked. LAUNCH: mpirun and its options; -np, --hostfile or --host are added (tools/mpirun.sh of this
+# checkout). PROBE: what says whether the host behind it answers; by default LAUNCH runs `true` there within a minute.
+# TRAIN: the trainer (build/train_gpt of this checkout). WATCH_SECONDS: between two questions to missing hosts (60).
 set -u
 
+root=$(dirname "$(dirname "$(realpath "$0")")")
 hosts=${HOSTS:?is the host file}
-launch=${LAUNCH:-tools/mpirun.sh}
 work=$(mktemp -d) || exit 1
 mpirun='' grower='' starting='' told=''
 
@@ -52,7 +53,44 @@ told_by() {
     fi
 }
 
+# refuse TEXT
+refuse() {
+    say "$1" >&2
+    leave 2
+}
+
+# is_command NAME WORD...: the variable's first word
+is_command() {
+    command -v "$2" >/dev/null || refuse "$1: $2 is no program here; set $1 to one"
+}
+
 # ---- Hosts
+
+# read_hosts: $work/lines becomes the lines of the host file that name a host, a space between words; what is wrong is
+# printed, and the lines stay as they were
+read_hosts() {
+    [ -r "$hosts" ] || { echo "HOSTS=$hosts: cannot be read" && return 1; }
+    wrong=$(LC_ALL=C awk -v out="$work/lines.new" '
+        BEGIN { printf "" >out }
+        NR == 1 { sub(/^\357\273\277/, "") }
+        { sub(/\r$/, ""); sub(/#.*/, ""); gsub(/[ \t]*=[ \t]*/, "=") }
+        NF {
+            for (n = 1; n <= NF; n++) {
+                slots = substr($n, 7)
+                if ($n !~ /^slots=/) $n = $n
+                else if (n > 1 && slots ~ /^[0-9]+$/ && slots + 0 >= 1 && slots + 0 <= 99999) $n = "slots=" slots + 0
+                else {
+                    print ", line " NR ": " $n ": must be slots=N behind a host, N from 1 to 99999"
+                    exit
+                }
+            }
+            print >out
+            hosts++
+        }
+        END { if (!hosts) print ": no line names a host" }' "$hosts" 2>&1 | head -n 1)
+    [ -z "$wrong" ] || { echo "HOSTS=$hosts$wrong" && return 1; }
+    mv "$work/lines.new" "$work/lines"
+}
 
 # slots_of WORD...: of a line of a host file
 slots_of() {
@@ -66,33 +104,36 @@ slots_of() {
 # probe HOST SLOTS
 probe() {
     # shellcheck disable=SC2086  # several words
-    if [ -n "${PROBE:-}" ]; then $PROBE "$1"; else timeout -k 5 60 $launch -np 1 --host "$1:$2" true; fi
+    if [ -n "${PROBE:-}" ]; then
+        $PROBE "$1"
+    else
+        timeout -k 5 60 ${LAUNCH:-"$root/tools/mpirun.sh"} -np 1 --host "$1:$2" true
+    fi
 } >/dev/null 2>&1 </dev/null
 
 # ask FILE: asks all hosts at the same time. Those lines of the host file that answer become FILE; sets $found, their
 # slots, and $missing, the other hosts.
 ask() {
+    read_hosts >"$work/wrong" || say "$(cat "$work/wrong"): the hosts are those of before"
     rm -f "$work"/answer-*
     probes=''
     while read -r host rest; do
-        case $host in '' | '#'*) continue ;; esac
         # shellcheck disable=SC2086  # words of a line
         { probe "$host" "$(slots_of $rest)" && : >"$work/answer-$host"; } &
         probes="$probes $!"
-    done <"$hosts"
+    done <"$work/lines"
     # shellcheck disable=SC2086  # one a host
     wait $probes
     found=0 missing=''
     while read -r host rest; do
-        case $host in '' | '#'*) continue ;; esac
         if [ -e "$work/answer-$host" ]; then
-            echo "$host $rest" >&3
+            echo "$host${rest:+ $rest}" >&3
             # shellcheck disable=SC2086  # words of a line
             found=$((found + $(slots_of $rest)))
         else
             missing="$missing $host"
         fi
-    done <"$hosts" 3>"$1"
+    done <"$work/lines" 3>"$1"
 }
 
 # host_lost: whether one of the hosts of the last run is missing
@@ -154,7 +195,7 @@ start() {
     rm -f "$work/grown"
     starting=yes
     # shellcheck disable=SC2086  # several words
-    $launch -np "$np" --hostfile "$work/hosts" "$@" $layout &
+    ${LAUNCH:-"$root/tools/mpirun.sh"} -np "$np" --hostfile "$work/hosts" "$@" $layout &
     mpirun=$!
     starting=''
     [ -z "$told" ] || kill -s USR1 "$mpirun"
@@ -181,16 +222,20 @@ for word in "$@"; do
     case $word in --save=*) save=${word#--save=} ;; esac
     before=$word
 done
-if [ -z "$save" ]; then
-    say "--save DIR is required: a run that is not saved is lost with its host" >&2
-    leave 2
-fi
+[ -n "$save" ] || refuse "--save DIR is required: a run that is not saved is lost with its host"
+read_hosts >"$work/wrong" || refuse "$(cat "$work/wrong")"
 for signal in INT TERM HUP USR1; do
     # shellcheck disable=SC2064  # now
     trap "told_by $signal" $signal
 done
+# shellcheck disable=SC2086  # several words
+{
+    is_command LAUNCH ${LAUNCH:-"$root/tools/mpirun.sh"}
+    is_command PROBE ${PROBE:-true}
+    is_command TRAIN ${TRAIN:-"$root/build/train_gpt"}
+}
 # shellcheck disable=SC2086  # TRAIN may be several words
-set -- ${TRAIN:-build/train_gpt} --load auto --save-interval 500 --keep 3 "$@"
+set -- ${TRAIN:-"$root/build/train_gpt"} --load auto --save-interval 500 --keep 3 "$@"
 
 vain=0 status=''
 while [ $vain -lt 2 ]; do

@@ -16,6 +16,9 @@
 # shellcheck disable=SC2317  # functions that try and trap call are reached
 set -euo pipefail
 
+self=$(realpath "$0")
+[ -z "${SHARE:-}" ] || SHARE=$(realpath "$SHARE")
+cd "$(dirname "$self")/.."
 logs=${BUILD:-build}/bare
 minutes=${MINUTES:-55}
 
@@ -189,7 +192,7 @@ trap 'exit 143' TERM
 
 # When unshare exits, the first process of the namespace is killed, and all others with it.
 timeout -s KILL "${minutes}m" unshare --mount --pid --fork --mount-proc --kill-child \
-    "$0" --inside "$root" $as "$@" &
+    "$self" --inside "$root" $as "$@" &
 job=$!
 status=0
 wait "$job" || status=$?

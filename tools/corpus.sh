@@ -4,6 +4,7 @@
 # would spend its capacity on counting verses. Bytes become tokens; the last tenth is the validation set.
 # Files that exist already are kept.
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 build=${BUILD:-build}
 dir=$build/corpus

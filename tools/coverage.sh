@@ -15,6 +15,8 @@
 # (scripts that make a tree of their own).
 set -eu
 
+self=$(realpath "$0")
+cd "$(dirname "$self")/.."
 build=$1
 shift
 cov=$build/coverage
@@ -222,6 +224,6 @@ if python=$(command -v "${TRINE_PYTHON:-python3}"); then export TRINE_PYTHON="$p
 PATH=$(tests/path.sh "$build" build test):$(dirname "$(command -v gcov)")
 export PATH
 . tests/environment.sh
-xargs -P "${J:-1}" -L 1 -r "$0" "$build" --one <"$cov/chosen"
+xargs -P "${J:-1}" -L 1 -r "$self" "$build" --one <"$cov/chosen"
 write_record >"$cov/record"
 mv "$cov/record" "$record"

@@ -5,9 +5,11 @@
 # Usage: ROOT=FOLDER tools/cross.sh [TARGET...] (make's; default: all tests); MARCH: armv8-a.
 set -eu
 
+ROOT=$(realpath "${ROOT:?the folder of a Debian of arm64}")
+cd "$(dirname "$(realpath "$0")")/.."
 at=${BUILD:-build}/aarch64 machine=aarch64-linux-gnu
 mkdir -p "$at"
-ln -sfn "$(realpath "${ROOT:?the folder of a Debian of arm64}")" "$at/root"
+ln -sfn "$ROOT" "$at/root"
 sysroot=$(realpath -s "$at/root") # a name that stays, for ccache
 lib=$sysroot/usr/lib/$machine
 [ $# -gt 0 ] || set -- all tests

@@ -4,6 +4,7 @@
 # loads the checkpoint of the eight and generates text.
 # Each variable below may be set in the environment; arguments are passed to the trainer after its own.
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 build=${BUILD:-build}
 out=${OUT:-$build/demo}

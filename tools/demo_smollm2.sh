@@ -5,6 +5,7 @@
 # fraction of that before. Needs 5 GiB of memory and of disk. Each variable below may be set in the environment; arguments
 # are passed to the trainer after its own.
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 build=${BUILD:-build}
 out=${OUT:-$build/smollm2}

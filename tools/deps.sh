@@ -24,6 +24,8 @@ elif [ "${1:-}" = --user ]; then
     # shellcheck disable=SC1091  # of an earlier call
     if [ -e "$user/env.sh" ]; then . "$user/env.sh"; fi
 fi
+case $user in '' | /*) ;; *) user=$PWD/$user ;; esac
+cd "$(dirname "$(realpath "$0")")/.." # where deps.mk is
 [ $# -gt 0 ] || set -- build test demo
 
 missing=

@@ -197,7 +197,7 @@ build_all() {
         shift
         if [ "$package" = libjs-dygraphs ]; then touch "$prefix/no-curves"; else set -- "$@" "$package"; fi
     done
-    tools/deps_sources.sh "$prefix" "$@"
+    "$(dirname "$(realpath "$0")")/deps_sources.sh" "$prefix" "$@"
 }
 
 if [ $# -eq 0 ]; then

@@ -13,12 +13,14 @@
 # BUILD: build. Exit status 0: every step that ran passed; 1: a step failed; 2: usage error.
 # shellcheck disable=SC2317,SC2086  # steps are called by name; options are several arguments
 set -u
+self=$(realpath "$0")
+cd "$(dirname "$self")/.." || exit
 
 build=${BUILD:-build}
 out=${OUT:-$build/gpu_check}
 limit=570 emulated='' only='*' list=''
 usage() {
-    sed -n '/^# Usage:/,/^# OUT/{s/^# \{0,1\}//;p;}' "$0" >&2
+    sed -n '/^# Usage:/,/^# OUT/{s/^# \{0,1\}//;p;}' "$self" >&2
     exit 2
 }
 while [ $# -gt 0 ]; do

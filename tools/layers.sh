@@ -4,7 +4,7 @@
 # tools/layers.awk has the rules for what is in a file, tools/circles.awk those for who uses whom.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(dirname "$(realpath "$0")")
 objects=
 [ -z "${2:-}" ] || objects=$(cd "$2/obj" && pwd)
 cd "${1:-$here/..}"

@@ -9,6 +9,7 @@
 # A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (enough tests failed, all have
 # run, or the time was over); how many runs passed; and those that failed, the first of each test.
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 what=${1:-report}
 list=tests/mutants/list

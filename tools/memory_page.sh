@@ -7,6 +7,7 @@
 #
 # BUILD is the folder of train_gpt and trine-plan (build).
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 page=docs/memory.md
 train=${BUILD:-build}/train_gpt

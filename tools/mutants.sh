@@ -16,6 +16,7 @@
 # watchdog aborts the job (tests/harness.c: 60 seconds); one that runs into the limit of this script
 # (MUTANT_SECONDS) survives.
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 build=$1
 shift

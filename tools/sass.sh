@@ -12,7 +12,7 @@
 # multiply-adds on an H100. `int` is everything without a column of its own: integers, addresses, branches.
 set -eu
 
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(dirname "$(realpath "$0")")
 [ -n "${1:-}" ] || { sed -n '3s/^# //p' "$0" >&2; exit 2; }
 tool=${CUOBJDUMP:-cuobjdump} arch=${ARCH:-sm_90}
 command -v "$tool" >/dev/null || { echo "tools/sass.sh: $tool not found; set CUOBJDUMP to its path" >&2; exit 1; }

@@ -21,7 +21,7 @@ private() {
 
 private update
 # shellcheck disable=SC2046  # a list of packages
-private --download-only --no-install-recommends -y install $(tools/deps.sh --list build test | grep -- '-dev$') >/dev/null
+private --download-only --no-install-recommends -y install $("$(dirname "$(realpath "$0")")/deps.sh" --list build test | grep -- '-dev$') >/dev/null
 for package in "$root"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$root"; done
 rm -r "$root/apt/cache"
 touch "$root/complete"

@@ -4,6 +4,7 @@
 # when the versions change. Only making it needs the network. With "llamacpp" the venv has llama.cpp, too, which is built
 # from its source in some ten minutes (tests/outside/llamacpp.txt). Usage: tools/venv.sh BUILD [llamacpp]
 set -eu
+cd "$(dirname "$(realpath "$0")")/.."
 
 wanted=tests/outside/requirements.txt
 models=tests/outside/models.txt
