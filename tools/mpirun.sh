@@ -64,8 +64,33 @@ open_mpi() {
     fi
 }
 
+# Processes are remembered as PID:BORN, since the number of one that has ended may soon be that of another, which nobody
+# here may signal.
+
+# born PID: sets $born, when it was started, in ticks since the machine was; empty: it is not there. The shell reads it
+# itself: SIGINT from a terminal would end another command, and a shell that waits for its output.
+born() {
+    born=
+    { read -r born <"/proc/$1/stat"; } 2>/dev/null || true
+    # shellcheck disable=SC2086  # fields, behind the name
+    set -- ${born##*) }
+    born=${20:-}
+}
+
+# is_there KNOWN: whether the process is still there, perhaps as a zombie
+is_there() {
+    born "${1%:*}"
+    [ "$born" = "${1#*:}" ] && kill -0 "${1%:*}" 2>/dev/null
+}
+
+# signal SIGNAL KNOWN: fails where the process is no longer there
+signal() {
+    is_there "$2" && kill -s "$1" "${2%:*}" 2>/dev/null
+}
+
+# is_alive KNOWN
 is_alive() {
-    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+    is_there "$1" && ! grep -q '^State:[[:space:]]*Z' "/proc/${1%:*}/status" 2>/dev/null
 }
 
 # dead_job PID: true if it has children and all of them are zombies
@@ -102,17 +127,18 @@ dead_status() {
 # After an abort on a busy machine Open MPI 4.1's mpirun (with PMIx 4.2) sometimes deadlocks in
 # PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state, and writes
 # the ranks' status, which mpirun would have exited with, to descriptor 4; at once if this script was killed.
-kill_if_hung() { # kill_if_hung MPIRUN SCRIPT
-    dead=0
-    while kill -0 "$1" 2>/dev/null; do
+kill_if_hung() { # kill_if_hung MPIRUN SCRIPT, as they are remembered
+    dead=0 pid=${1%:*}
+    while is_there "$1"; do
         sleep 1
-        is_alive "$2" || kill -KILL "$1"
-        if dead_job "$1"; then dead=$((dead + 1)); else dead=0; fi
+        is_alive "$2" || signal KILL "$1"
+        if dead_job "$pid"; then dead=$((dead + 1)); else dead=0; fi
         [ $dead -lt 10 ] && continue
+        is_there "$1" || return 0
         echo "tools/mpirun.sh: all ranks have exited, but mpirun hangs in its clean-up; killing it" \
-            2>/dev/null >>"/proc/$1/fd/2"
-        { dead_status "$1" >&4; } 2>/dev/null || true
-        kill -KILL "$1"
+            2>/dev/null >>"/proc/$pid/fd/2"
+        { dead_status "$pid" >&4; } 2>/dev/null || true
+        signal KILL "$1"
     done
 }
 
@@ -129,13 +155,13 @@ watch() {
 # pass SIGNAL...: on to mpirun. What mpirun is told while it starts its ranks is lost for some of them, so a young
 # mpirun is told again, for half a minute at most.
 pass() {
-    kill -s "$1" "$job" 2>/dev/null || return 0
+    signal "$1" "$job" || return 0
     [ $(($(date +%s) - began)) -lt 10 ] || return 0
     (
         exec </dev/null >/dev/null 2>&1
         for seconds in 1 2 4 8 16; do
             sleep $seconds
-            kill -s "$1" "$job" || break
+            signal "$1" "$job" || break
         done &
     )
 }
@@ -149,7 +175,10 @@ end_by() {
 # asked SIGNAL: the script has received it
 asked() {
     told=$1
-    job=${job:-${!:-}}
+    if [ -z "$job" ] && [ -n "${!:-}" ]; then
+        born "$!"
+        job=$!:$born
+    fi
     if [ -z "$job" ]; then end_by "$1"; fi
     if [ -z "$first" ]; then
         first=$1
@@ -157,18 +186,21 @@ asked() {
         pass USR1
         return
     fi
-    for rank in $(children "$job"); do kill -KILL "$rank" 2>/dev/null || true; done
+    is_there "$job" || return 0
+    for rank in $(children "${job%:*}"); do kill -KILL "$rank" 2>/dev/null || true; done
 }
 
 # attend ARGUMENTS...: runs mpirun and exits as it does
 attend() {
     first='' told='' job=''
+    born $$
+    script=$$:$born
     began=$(date +%s)
     trap 'asked INT' INT
     trap 'asked TERM' TERM
     trap 'asked HUP' HUP
     trap 'told=USR1; pass USR1' USR1
-    trap 'told=USR2; kill -USR2 "$job" 2>/dev/null || true' USR2
+    trap 'told=USR2; signal USR2 "$job" || true' USR2
     # A background job reads from /dev/null otherwise.
     if [ -e /proc/self/fd/0 ]; then exec 3<&0; else exec 3</dev/null; fi
     # A pipe without a name: for what the watch over mpirun has to say.
@@ -176,15 +208,16 @@ attend() {
     # Ignored, SIGUSR1 does not end an mpirun that does not handle it yet, or no longer. Ranks are started while it does.
     env --default-signal=INT,QUIT --ignore-signal=USR1,USR2 --block-signal=INT,TERM,HUP \
         "$mpirun" --oversubscribe --bind-to none "$@" <&3 3<&- 4<&- &
-    job=$!
+    born $!
+    job=$!:$born
     exec 3<&-
-    watch $job $$
+    watch "$job" "$script"
     # A trap interrupts the wait; if mpirun has exited meanwhile, it may be known no longer (127).
     status=127
     while
         told=
         now=0
-        wait $job || now=$?
+        wait "${job%:*}" || now=$?
         [ $now -eq 127 ] && [ $status -ne 127 ] || status=$now
         [ -n "$told" ]
     do :; done
@@ -202,7 +235,8 @@ case $version in
         open_mpi
         if env --block-signal=INT true 2>/dev/null; then attend "$@"; fi
         # An env of coreutils before 8.31: signals have mpirun's effect.
-        watch $$ $$
+        born $$
+        watch "$$:$born" "$$:$born"
         exec "$mpirun" --oversubscribe --bind-to none "$@"
         ;;
     *"Intel(R) MPI"*) I_MPI_PIN=${I_MPI_PIN:-0} exec "$mpirun" "$@" ;;
