@@ -75,5 +75,7 @@ int main(int argc, char **argv) {
     destroy(&single);
     trine_mesh_destroy(&mesh);
     trine_world_destroy(&world);
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("column_row: standard output: not all of it could be written\n", stderr), 1;
     return 0;
 }

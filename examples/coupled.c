@@ -96,5 +96,7 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&part);
     MPI_Comm_free(&samples);
     MPI_Finalize();
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("coupled: standard output: not all of it could be written\n", stderr), 1;
     return 0;
 }

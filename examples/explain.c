@@ -25,8 +25,10 @@ static trine_status explain(trine_config *config) {
 int main(int argc, char **argv) {
     trine_config config;
     trine_run run;
-    if (trine_parse(argc, argv, &config, &run) != TRINE_OK) return trine_error_print(), 1;
-    if (run.help) return trine_usage(argv[0], stdout), 0;
+    trine_status status = trine_parse(argc, argv, &config, &run);
+    if (status == TRINE_OK && run.help) status = trine_usage(argv[0], stdout);
+    if (status != TRINE_OK) return trine_error_print(), 1;
+    if (run.help) return 0;
     if (config.parallel.layout.pp == 1) config.parallel.layout.pp = 4;
     if (config.global_batch_size == 0) config.global_batch_size = 8;
     if (config.model.vocab_size == 0)

@@ -63,5 +63,7 @@ int main(int argc, char **argv) {
     free(all);
     trine_mesh_destroy(&mesh);
     trine_world_destroy(&world);
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("mesh: standard output: not all of it could be written\n", stderr), 1;
     return 0;
 }

@@ -81,7 +81,8 @@ int main(int argc, char **argv) {
     pairs training = {1, TRINE_ENDLESS}, testing = {2, 32};
     const trine_source train_on = source_of(&training), validate_on = source_of(&testing);
     trine_status status = trine_parse(argc, argv, &config, &run);
-    if (run.help) return trine_usage(argv[0], stdout) != TRINE_OK;
+    if (run.help && trine_usage(argv[0], stdout) == TRINE_OK) return 0;
+    if (run.help) return trine_error_print(), 1;
     config.model = (trine_model){.num_layers = 2, .hidden_size = HIDDEN, .num_attention_heads = 4};
     config.model.seq_length = LENGTH, config.model.vocab_size = VOCABULARY;
     config.data.in_order = true;
@@ -95,5 +96,7 @@ int main(int argc, char **argv) {
         trine_abort(world);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("own_loop: standard output: not all of it could be written\n", stderr), 1;
     return 0;
 }

@@ -129,5 +129,7 @@ int main(int argc, char **argv) {
         status = generates ? generate(world, argv[2], atoi(argv[3])) : train(world, &config, &run);
     trine_error_print();
     trine_world_destroy(&world);
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("trine: standard output: not all of it could be written\n", stderr), 1;
     return status == TRINE_OK ? 0 : 1;
 }

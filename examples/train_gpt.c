@@ -87,6 +87,14 @@ static trine_status report(trine_world *world, trine_trainer *trainer, trine_log
     return status == TRINE_OK ? written : status;
 }
 
+/* The exit status. A run whose output was lost, on a full disk for instance, has not succeeded. */
+static int ended(trine_status status, bool stop) {
+    bool printed = !fflush(stdout) && !ferror(stdout);
+    if (!printed) fputs("trine: standard output: not all of it could be written\n", stderr);
+    if (stop) return TRINE_EXIT_REQUEUE;
+    return printed && status == TRINE_OK ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
     trine_config config;
     trine_run run;
@@ -136,6 +144,5 @@ int main(int argc, char **argv) {
     status = report(world, trainer, &log, &run);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);
-    if (stop) return TRINE_EXIT_REQUEUE;
-    return status == TRINE_OK ? 0 : 1;
+    return ended(status, stop);
 }

@@ -22,7 +22,10 @@ int main(int argc, char **argv) {
     trine_run run;
     trine_world *world;
     trine_status parsed = trine_parse(argc, argv, &config, &run);
-    if (parsed == TRINE_OK && run.help) return trine_usage(argv[0], stdout), 0;
+    if (parsed == TRINE_OK && run.help) {
+        if (trine_usage(argv[0], stdout) == TRINE_OK) return 0;
+        return trine_error_print(), 1;
+    }
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) return trine_error_print(), 1;
     if (trine_world_agree(world, parsed) != TRINE_OK) {
         trine_error_print();
@@ -46,5 +49,7 @@ int main(int argc, char **argv) {
         puts("ZeRO-0 and 1 are bitwise equal, and so are 2 and 3; with one micro-batch all four "
              "are.");
     trine_world_destroy(&world);
+    if (fflush(stdout) || ferror(stdout))
+        return fputs("zero_ladder: standard output: not all of it could be written\n", stderr), 1;
     return 0;
 }

@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
     output_limits_are_errors();
     trine_status status = ending_catch(&(ending){.word = "the page is not written"});
     if (status == TRINE_OK) status = parse(&s, argc, argv);
-    if (status == TRINE_OK && !s.help) status = run(&s);
+    if (status == TRINE_OK) status = s.help ? output_flushed(stdout) : run(&s);
     ending_done();
     (void)status_user(status);
     trine_error_print();

@@ -161,8 +161,8 @@ trine_status output_line(output *o, const char *line) {
 
 /* ---- The process's output ---------------------------------------------------------------------- */
 
-static trine_status has_written(bool ok) {
-    CHECK(ok, TRINE_EIO, "cannot write the output: %s",
+static trine_status has_written(const FILE *out, bool ok) {
+    CHECK(ok, TRINE_EIO, "%scannot write the output: %s", out == stdout ? "standard output: " : "",
           errno ? strerror(errno) : "an earlier write failed");
     return TRINE_OK;
 }
@@ -170,13 +170,13 @@ static trine_status has_written(bool ok) {
 trine_status output_flushed(FILE *out) {
     errno = 0;
     bool ok = fflush(out) == 0 && !ferror(out);
-    return has_written(ok);
+    return has_written(out, ok);
 }
 
 trine_status output_text(FILE *out, const char *text, size_t bytes) {
     errno = 0;
     bool ok = fwrite(text, 1, bytes, out) == bytes && fflush(out) == 0;
-    return has_written(ok);
+    return has_written(out, ok);
 }
 
 void output_limits_are_errors(void) {
