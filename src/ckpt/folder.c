@@ -266,6 +266,25 @@ trine_status folder_list(const char *dir, int64_t **steps, size_t *count) {
     return TRINE_OK;
 }
 
+/* ---- Names that a save needs ---- */
+
+static trine_status check_name(void *context, const char *dir, const char *name) {
+    struct stat is;
+    (void)context;
+    bool latest = !strcmp(name, "latest"), step = folder_step(name) >= 0;
+    CHECK(!latest || !look_in(dir, name, &is) || !S_ISDIR(is.st_mode), TRINE_EINVAL,
+          "%s/latest: is a folder, and a save writes a file of this name; rename or remove it",
+          dir);
+    CHECK(!step || !is_not_folder(dir, name), TRINE_EINVAL,
+          "%s/%s: is not a folder, and a save makes folders of such names; rename or remove it",
+          dir, name);
+    return TRINE_OK;
+}
+
+trine_status folder_check(const char *dir) {
+    return file_each(dir, check_name, NULL);
+}
+
 /* ---- Leftovers of earlier owners ---- */
 
 typedef struct {
@@ -456,6 +475,14 @@ static trine_status check_published(const char *dir, const char *committed,
     return TRINE_OK;
 }
 
+/* What is no folder is no checkpoint, and not replaced by one. */
+static trine_status check_replaced(const char *path) {
+    struct stat is;
+    CHECK(stat(path, &is) || S_ISDIR(is.st_mode), TRINE_EIO,
+          "%s: is not a folder, and so not replaced by a checkpoint; rename or remove it", path);
+    return TRINE_OK;
+}
+
 static trine_status publish(lease *l, const char *writing, const char *committed,
                             const char *replaced) {
     const char *dir = lease_dir(l);
@@ -463,6 +490,7 @@ static trine_status publish(lease *l, const char *writing, const char *committed
     TRY(call_in(dir, writing, file_sync_folder));
     CHECK(look_in(dir, writing, &made), TRINE_EIO, "%s/%s: %s", dir, writing, strerror(errno));
     TRY(lease_check(l));
+    TRY(call_in(dir, committed, check_replaced));
     if (exists(dir, committed))
         TRY(replace(dir, writing, committed, replaced));
     else

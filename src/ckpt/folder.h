@@ -19,8 +19,8 @@
  * A power failure after folder_publish returns loses nothing. A process that has lost the lease does not
  * change anything that another owner has made or relies on: lease.h has the argument.
  *
- * All functions but the last six require the lease and fail with TRINE_EBUSY, which names the new owner,
- * if it is no longer held. */
+ * All functions but folder_make and the last eight require the lease and fail with TRINE_EBUSY, which names the
+ * new owner, if it is no longer held. */
 #ifndef TRINE_CKPT_FOLDER_H
 #define TRINE_CKPT_FOLDER_H
 
@@ -58,6 +58,10 @@ void folder_abandon(const lease *l, int64_t step);
  * some network file systems) stays as .step-N.<token>.removing for the next folder_begin. Errors:
  * TRINE_EIO, TRINE_ENOMEM, TRINE_EBUSY. Not collective. */
 trine_status folder_clean(lease *l, int keep, int64_t step);
+
+/* Whether a save finds its names free: `latest` may be no folder, and step-N nothing else. Errors: TRINE_EINVAL, the
+ * message begins with the name; TRINE_EIO. Not collective. */
+trine_status folder_check(const char *dir);
 
 /* The steps of the checkpoints in DIR, newest first; none if DIR does not exist; *steps is owned by the
  * caller. Includes a step-N that cannot be accessed (a link to storage that is offline) but not one that is

@@ -341,6 +341,7 @@ typedef struct {
 static trine_status try_folder(void *context) {
     const trial *x = context;
     if (trine_world_rank(x->t->world) != 0) return TRINE_OK;
+    TRY(folder_check(x->c->save));
     if (!request_is_auto(x->c)) TRY(check_newest(x->c->save, x->t->steps));
     return folder_try(x->t->lease, x->t->steps, 0);
 }

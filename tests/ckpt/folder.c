@@ -563,6 +563,55 @@ static void what_stands_there_is_looked_at_once_more(void **state) {
     REFUSED(save(3, "a"), TRINE_EIO, "step-3 is not the checkpoint that was just saved");
 }
 
+/* Every name that stands in DIR beside a save, of every kind: F: a file, D: an empty folder, N: one with a file, L: a link to
+ * nothing, K: one to a folder, P: a pipe. A save may not begin where what it writes would take the place of another kind. */
+static void make_kind(const char *name, char kind) {
+    char command[1024];
+    const char *path = in_dir(name);
+    const char *texts[] = {"F echo mine >%s", "D mkdir %s",   "N mkdir %s && echo mine >%s/mine",
+                           "L ln -s no %s",   "K ln -s / %s", "P mkfifo %s"};
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        if (texts[n][0] != kind) continue;
+        snprintf(command, sizeof command, texts[n] + 2, path, path); /* NOLINT */
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void names_that_a_save_needs_are_free(void **state) {
+    static const struct {
+        const char *name, *refused; /* the kinds that are refused */
+    } rows[] = {{"latest", "DN"},   {"step-3", "FP"},        {"step-0", "FP"},
+                {"step-03", ""},    {"step-3.txt", ""},      {".step-3.writing", ""},
+                {"latest.txt", ""}, {".latest.writing", ""}, {"Latest", ""},
+                {"step-", ""},      {"step-3-old", ""},      {"step--3", ""}};
+    int tried = 0;
+    (void)state;
+    OK(folder_make(dir));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (const char *kind = "FDNLKP"; *kind; kind++, tried++) {
+            char whole[200];
+            snprintf(whole, sizeof whole, "%s/%s: is ", dir, rows[r].name);
+            make_kind(rows[r].name, *kind);
+            if (strchr(rows[r].refused, *kind))
+                REFUSED(folder_check(dir), TRINE_EINVAL, whole);
+            else
+                OK(folder_check(dir));
+            assert_true(there(rows[r].name));
+            OK(folder_remove(dir, rows[r].name));
+        }
+    assert_int_equal(tried, 72);
+}
+
+static void what_is_no_folder_is_not_replaced(void **state) {
+    (void)state;
+    OK(save(2, "a"));
+    put("step-3", "mine");
+    REFUSED(save(3, "a"), TRINE_EIO,
+            "step-3: is not a folder, and so not replaced by a checkpoint");
+    assert_string_equal(text_of("step-3"), "mine");
+    assert_string_equal(text_of("latest"), "step-2\n");
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, remove_base)
 
 int main(void) {
@@ -585,6 +634,8 @@ int main(void) {
         CASE(who_has_lost_the_folder_publishes_nothing),
         CASE(nor_does_it_remove_what_the_later_one_writes),
         CASE(what_stands_there_is_looked_at_once_more),
+        CASE(names_that_a_save_needs_are_free),
+        CASE(what_is_no_folder_is_not_replaced),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -36,4 +36,15 @@ job 0 --data-path "$data" --save-at-tokens 2K
 messages 1 && says 1 "--save-at-tokens requires --save"
 result $? "without --save"
 
+# ---- What a save cannot write is said before the first step, and stays
+
+for name in latest step-3; do
+    rm -rf "$saved" && mkdir "$saved"
+    if [ $name = latest ]; then mkdir "$saved/latest" && echo mine >"$saved/latest/mine"; else echo mine >"$saved/$name"; fi
+    job 2 --data-path "$data" --dp 2 --global-batch-size 4 --train-iters 3 --save "$saved" --log "$dir/none"
+    [ "$status" -eq 1 ] && messages 1 && says 1 "$saved/$name: is " && [ ! -s "$dir/none" ] && grep -rq mine "$saved/$name" &&
+        [ "$(ls "$saved")" = $name ]
+    result $? "a save that would find $name in its way is refused before the first step"
+done
+
 done_testing
