@@ -18,6 +18,7 @@
 #                     MATRIX=1: all tests that execute it, into tests/mutants/matrix (a night; docs/testing.md)
 #   make coverage     which test executes which line: tests/coverage (an hour on two cores)
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
+#                     T=page: mutated logs and traces for trine-report's page, in Chromium (tests/report/fuzz.t; TRINE_SEED)
 #   make bench-comm   collectives against those of MPI on 2 and 8 ranks; RANKS=8 BENCH_COMM="--only reduce ..."
 #   make check-outside  compare with PyPI's PyTorch, transformers and tokenizers (docs/testing.md): TRINE_PYTHON has them, or a
 #                     venv of some GiB is made under the build folder; never part of make check
@@ -445,10 +446,18 @@ coverage:
 FUZZERS := $(if $(T),$(T),$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 MINUTES ?= 1
 
+# The page's fuzzer is a script: mutated logs and traces for build/trine-report, and its pages in Chromium.
+ifeq ($(T),page)
+fuzz:
+	@tools/deps.sh build report
+	@$(MAKE) --no-print-directory $(BUILD)/trine-report
+	@BUILD='$(BUILD)' TRINE_MINUTES='$(MINUTES)' TRINE_SEED="$${TRINE_SEED:-$$(date +%s)}" tests/report/fuzz.t
+else
 fuzz:
 	@tools/deps.sh build clang
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz WERROR= OPT="-O1 -march=native -fno-omit-frame-pointer -Wno-pass-failed" \
 	    SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" T='$(T)' MINUTES='$(MINUTES)' fuzzers
+endif
 
 fuzzers: $(FUZZERS:%=$(BUILD)/fuzz/%)
 	@set -e; for t in $(FUZZERS); do \

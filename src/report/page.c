@@ -125,19 +125,54 @@ static void print_vals(const run_log *l, FILE *out) {
     fputc(']', out);
 }
 
-/* Printed JSON has '<' in strings only. */
-static trine_status print_run(const log_start *s, FILE *out) {
-    char *text = json_print(s->run, false);
-    CHECK(text, TRINE_ENOMEM, "no memory for a run's description");
-    fprintf(out, "{\"after\":%" PRId64 ",\"run\":", s->after);
-    for (const char *at = text; *at; at++)
-        if (*at == '<')
-            fputs("\\u003c", out);
-        else
-            fputc(*at, out);
-    fputc('}', out);
-    cJSON_free(text);
-    return TRINE_OK;
+/* What a page shows of a run's description. A member of another kind is not shown, and neither is a time that no
+ * calendar has: browsers' ends 8.64e12 s after 1970. */
+static const struct {
+    const char *name;
+    enum { DESCRIBES_TEXT, DESCRIBES_TEXTS, DESCRIBES_INTEGER } kind;
+    uint64_t most;
+} descriptions[] = {{"version", DESCRIBES_TEXT, 0},
+                    {"layout", DESCRIBES_TEXT, 0},
+                    {"time", DESCRIBES_INTEGER, 8640000000000},
+                    {"ranks", DESCRIBES_INTEGER, INT32_MAX},
+                    {"hosts", DESCRIBES_TEXTS, 0},
+                    {"command", DESCRIBES_TEXTS, 0},
+                    {"options", DESCRIBES_TEXTS, 0}};
+#define DESCRIPTIONS (sizeof descriptions / sizeof *descriptions)
+
+static void print_texts(const cJSON *list, FILE *out) {
+    bool any = false;
+    fputc('[', out);
+    for (const cJSON *item = list->child; item; item = item->next) {
+        if (!json_text(item)) continue;
+        if (any) fputc(',', out);
+        any = true;
+        page_text(out, json_text(item));
+    }
+    fputc(']', out);
+}
+
+/* False: it is not there, or not shown. Prints its name and value. */
+static bool print_description(const cJSON *run, size_t d, bool first, FILE *out) {
+    const cJSON *item = json_member(run, descriptions[d].name);
+    uint64_t integer = 0;
+    bool texts = descriptions[d].kind == DESCRIBES_TEXTS && cJSON_IsArray(item),
+         text = descriptions[d].kind == DESCRIBES_TEXT && json_text(item),
+         number = descriptions[d].kind == DESCRIBES_INTEGER && json_integer(item, &integer) &&
+                  integer <= descriptions[d].most;
+    if (!texts && !text && !number) return false;
+    fprintf(out, "%s\"%s\":", first ? "" : ",", descriptions[d].name);
+    if (texts) print_texts(item, out);
+    if (text) page_text(out, json_text(item));
+    if (number) fprintf(out, "%" PRIu64, integer);
+    return true;
+}
+
+static void print_run(const log_start *s, FILE *out) {
+    bool any = false;
+    fprintf(out, "{\"after\":%" PRId64 ",\"run\":{", s->after);
+    for (size_t d = 0; d < DESCRIPTIONS; d++) any = print_description(s->run, d, !any, out) || any;
+    fputs("}}", out);
 }
 
 /* The last value of a number; NaN: none. */
@@ -160,7 +195,7 @@ static trine_status print_log(const run_log *l, const char *hardware, FILE *out)
     fputs(",\"starts\":[", out);
     for (int64_t n = 0; n < l->start_count; n++) {
         if (n) fputc(',', out);
-        TRY(print_run(&l->starts[n], out));
+        print_run(&l->starts[n], out);
     }
     fputs("],\"checkpoints\":[", out);
     for (int64_t n = 0; n < l->checkpoint_count; n++)

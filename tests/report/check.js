@@ -50,15 +50,27 @@ function look() {
   return list.length;
 }
 
-/* Zooms in, changes axes and colours: what a reader would click. */
+/* Zooms in, changes axes, steps and colours, prints: what a reader would do. */
+function mouse(e, kind, x, y) {
+  var r = e.getBoundingClientRect();
+  e.dispatchEvent(new MouseEvent(kind, { clientX: r.left + r.width * x, clientY: r.top + y, bubbles: true }));
+}
 function use() {
   document.querySelectorAll("button").forEach(function (b) { b.click(); });
   document.querySelectorAll("input[type=checkbox]").forEach(function (b) { b.click(); b.click(); });
   document.querySelectorAll("details").forEach(function (d) { d.open = true; });
-  document.querySelectorAll("canvas, .part").forEach(function (c) {
-    var r = c.getBoundingClientRect();
-    ["mousemove", "click", "mouseleave"].forEach(function (k) { c.dispatchEvent(new MouseEvent(k, { clientX: r.left + r.width * 0.7, clientY: r.top + 12, bubbles: true })); });
+  document.querySelectorAll("select").forEach(function (s) {
+    var before = s.value;
+    Array.from(s.options).slice(0, 40).map(function (o) { return o.value; }).concat([before]).forEach(function (v) { s.value = v; s.dispatchEvent(new Event("change")); });
   });
+  document.querySelectorAll("canvas, .part").forEach(function (c) {
+    [12, 40].forEach(function (y) { ["mousemove", "click", "mouseleave"].forEach(function (k) { mouse(c, k, 0.7, y); }); });
+  });
+  document.querySelectorAll(".timeline canvas").forEach(function (c) {
+    mouse(c, "mousedown", 0.4, 12); mouse(c, "mousemove", 0.6, 12); mouse(c, "mouseup", 0.6, 12);
+    mouse(c, "mousemove", 0.5, 12); mouse(c, "dblclick", 0.5, 12); mouse(c, "mouseleave", 0.5, 12);
+  });
+  ["beforeprint", "afterprint", "resize"].forEach(function (k) { window.dispatchEvent(new Event(k)); });
 }
 
 window.addEventListener("load", function () {

@@ -65,6 +65,21 @@ sed 's/"--num-layers/"untied=on","num-layers/; s/"--/"/g' "$dir/first" >"$dir/ba
 page "$dir/bare"
 check "options without dashes, and a flag that is on" holds '@{$j->{runs}[0]{planned}{memory}{stages}} == 2 && !$j->{runs}[0]{planned}{missing}'
 
+# Every member of a description with values of every kind: those of its own are in the page, no others.
+line=0
+for member in version layout time ranks hosts command options; do
+    for value in null true 7 -1 1.5 1e300 1e400 8640000000000 8640000000001 '""' '"text"' '[]' '["a"]' '[1,null,"a",["b"],{"c":1},"<"]' '{}' '{"length":3}'; do
+        line=$((line + 1))
+        printf '{"step":%d,"loss":1,"run":{"after":%d,"%s":%s}}\n' "$line" "$((line - 1))" "$member" "$value"
+    done
+done >"$dir/kinds"
+check "descriptions of other kinds become a page" page "$dir/kinds"
+check "which has the values of the right kind, and a time that a calendar has" holds '
+    my %said; for my $s (@{$j->{runs}[0]{starts}}) { my $r = $s->{run}; for (keys %$r) { push @{$said{$_}}, ref $r->{$_} ? "[@{$r->{$_}}]" : $r->{$_} } }
+    my $texts = "[] [a] [a <]";
+    @{$j->{runs}[0]{starts}} == 112 && "@{$said{version}}" eq " text" && "@{$said{layout}}" eq " text" && "@{$said{time}}" eq "7 8640000000000" &&
+    "@{$said{ranks}}" eq "7" && "@{$said{hosts}}" eq $texts && "@{$said{command}}" eq $texts && "@{$said{options}}" eq $texts && keys %said == 7'
+
 # ---- A training's own log
 
 token_file "$data" 20240520 1 4000 4000

@@ -201,17 +201,22 @@ function x_at(run, step) {
   return low ? run[axes[curves.x][0]][low - 1] : 0;
 }
 
+/* A number that dygraphs draws: it widens ranges, and none may become infinite by that. */
+function plotted(x) { return known(x) && Math.abs(x) < 1e100; }
+/* Whether a series has a point: a log may have no tokens, or no numbers. */
+function drawn_at(xs, ys) { return xs.some(function (x, n) { return plotted(x) && plotted(ys[n]); }); }
+
 /* Series of a chart: name, run, xs, ys, dash, points. */
 function series_of(chart) {
   var list = [];
   data.runs.forEach(function (run, n) {
     if (curves.hidden[n]) return;
     var xs = run[axes[curves.x][0]], ys = run[chart.of];
-    if (ys.some(known)) list.push({ name: names[n], run: n, xs: xs, ys: ys, dash: lines[n % lines.length] });
-    if (chart.val && run.val.length)
-      list.push({ name: names[n] + ", validation", run: n, points: true, dash: [3, 3],
-                  xs: run.val.map(function (v) { return v[axes[curves.x][2]]; }),
-                  ys: run.val.map(function (v) { return v[3]; }) });
+    if (drawn_at(xs, ys)) list.push({ name: names[n], run: n, xs: xs, ys: ys, dash: lines[n % lines.length] });
+    if (!chart.val) return;
+    xs = run.val.map(function (v) { return v[axes[curves.x][2]]; });
+    ys = run.val.map(function (v) { return v[3]; });
+    if (drawn_at(xs, ys)) list.push({ name: names[n] + ", validation", run: n, points: true, dash: [3, 3], xs: xs, ys: ys });
   });
   return list;
 }
@@ -219,7 +224,7 @@ function series_of(chart) {
 /* Rows of all series over the union of their x; null: no point of the series, NaN: a point without a number. */
 function rows_of(list) {
   var all = new Set(), rows, at;
-  list.forEach(function (s) { s.xs.forEach(function (x) { if (known(x)) all.add(x); }); });
+  list.forEach(function (s) { s.xs.forEach(function (x) { if (plotted(x)) all.add(x); }); });
   rows = Float64Array.from(all).sort();
   at = list.map(function () { return 0; });
   return Array.from(rows, function (x) {
@@ -227,7 +232,7 @@ function rows_of(list) {
     list.forEach(function (s, n) {
       while (at[n] < s.xs.length && !(s.xs[at[n]] >= x)) at[n]++;
       var here = at[n] < s.xs.length && s.xs[at[n]] === x;
-      row.push(here ? known(s.ys[at[n]]) ? s.ys[at[n]] : NaN : null);
+      row.push(here ? plotted(s.ys[at[n]]) ? s.ys[at[n]] : NaN : null);
     });
     return row;
   });
@@ -489,8 +494,10 @@ Picture.prototype.draw_axis = function (g, width) {
   var step = nice_step(this.view[1] - this.view[0], Math.max(2, (width - this.left) / 90)), y = this.top + this.o.rows.length * this.height;
   g.strokeStyle = css("--line");
   g.fillStyle = css("--faint");
-  for (var t = Math.ceil(this.view[0] / step) * step; t <= this.view[1]; t += step) {
-    var x = this.x(t);
+  /* Far from 0 a step may be less than numbers differ there. */
+  for (var k = 0, first = Math.ceil(this.view[0] / step); k < 100; k++) {
+    var t = (first + k) * step, x = this.x(t);
+    if (!(t <= this.view[1])) break;
     g.beginPath(); g.moveTo(x, this.top); g.lineTo(x, y + 4); g.stroke();
     var text = this.o.moment(t), w = g.measureText(text).width;
     label(g, this.canvas, text, Math.max(this.left, Math.min(x - w / 2, width - w - 1)), y + 16, 11);
