@@ -2,7 +2,8 @@
 # No thread of the library touches the environment, and none blocks the signals of a crash (src/base/thread.h). A library
 # that is loaded before all others looks at each thread as it begins, and at each call that reads or changes the
 # environment; it makes getenv slow, as a processor taken away in its middle would, so that a reader beside MPI_Init,
-# which moves the environment, dies.
+# which moves the environment, dies. TRINE_STARTS=300 makes as many such starts of each kind, TRINE_ALONE=2000 those
+# without a launcher.
 . tests/lib.sh
 preload=$dir/preload.so
 seen=$dir/seen
@@ -125,14 +126,28 @@ clean() {
 }
 
 # MPI_Init changes the environment; whether it moves depends on how many variables there are.
-for variables in "ONE=1" "ONE=1 TWO=2" "ONE=1 TWO=2 THREE=3"; do
-    for try in 1 2; do
+tries=${TRINE_STARTS:-4}
+for variables in "ONE=1" "ONE=1 TWO=2"; do
+    dead=0 try=0
+    while [ $((try += 1)) -le "$tries" ]; do
         # shellcheck disable=SC2086  # words are meant to be split
-        watched env $variables tools/mpirun.sh -np 2 "$BUILD/mesh" 2 1 1
-        clean 2
-        result $? "MPI starts beside a slow reader of the environment: $variables ($try)"
+        watched env $variables tools/mpirun.sh -np 2 "$BUILD/mesh"
+        clean 2 || dead=$((dead + 1))
     done
+    echo "# $dead of $tries starts failed"
+    [ $dead = 0 ]
+    result $? "MPI starts beside a slow reader of the environment: $variables"
 done
+
+# alone: a start without a launcher and without the library that looks on
+dead=0 try=0
+while [ $((try += 1)) -le "${TRINE_ALONE:-4}" ]; do
+    run "$BUILD/mesh"
+    [ "$status" -eq 0 ] || dead=$((dead + 1))
+done
+echo "# $dead of ${TRINE_ALONE:-4} starts failed"
+[ $dead = 0 ]
+result $? "and without a launcher"
 
 # A folder with text, tokens, a checkpoint and a log.
 yes "In the beginning was the Word, and the Word was with God." | head -n 4000 >"$dir/text.txt"
