@@ -17,7 +17,8 @@
 #define JSON_SPARSE      4    /* bytes a value; every safetensors header has more */
 #define JSON_FREE_VALUES 1024 /* values allowed in a text of any size */
 
-/* Parses the complete text, also behind a byte order mark, as one object, owned by the caller (cJSON_Delete); NULL after an error.
+/* Parses the complete text, also behind a byte order mark, as one object, owned by the caller (cJSON_Delete); NULL
+ * after an error.
  * Errors: TRINE_EDATA, the message starts with `path` and names fault and byte; TRINE_ENOMEM. Pure. */
 trine_status json_read(cJSON **root, const char *text, size_t bytes, const char *path);
 

@@ -118,9 +118,9 @@ mkdir folder
 ln -s e_train.bin link.txt
 cp bytes.txt e_train.bin
 cp bytes.txt f_val.bin
-check "the training file is an input" refuses "./e_train.bin is also an input (e_train.bin)" --out ./e e_train.bin
-check "the same through a link" refuses "e_train.bin is also an input (link.txt)" --out e one.txt link.txt
-check "the validation file is an input" refuses "f_val.bin is also an input (f_val.bin)" --out f f_val.bin
+check "the training file is an input" refuses "--out ./e_train.bin: the same file as argument e_train.bin" --out ./e e_train.bin
+check "the same through a link" refuses "--out e_train.bin: the same file as argument link.txt" --out e one.txt link.txt
+check "the validation file is an input" refuses "--out f_val.bin: the same file as argument f_val.bin" --out f f_val.bin
 check "empty inputs" refuses "the inputs have no text" --out g empty empty
 check "empty standard input" refuses "the inputs have no text" --out g -
 check "a missing input" refuses "nowhere.txt: No such file or directory" --out g one.txt nowhere.txt

@@ -126,7 +126,7 @@ refused 2 "--log $dir/none/log: No such file or directory" --data-path "$data" \
 result $? "a log in a missing folder"
 cp "$data" "$dir/copy.bin"
 ln -s text.bin "$dir/link"
-refused 2 "--log $dir/link: is one of the token files" --data-path "$data" --log "$dir/link" &&
+refused 2 "--log $dir/link: the same file as --data-path $data, which is read" --data-path "$data" --log "$dir/link" &&
     cmp -s "$data" "$dir/copy.bin"
 result $? "a log that is a link to the data"
 

@@ -74,16 +74,16 @@ job 4 --data-path "$data" $mixed --profile-json "$dir/profile.json"
 result $? "--profile-json writes the time profile of the third step for every rank"
 
 job 0 --data-path "$data" --profile-json "$data"
-[ "$status" -eq 1 ] && messages 1 && says 1 ": is one of the token files"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": the same file as --data-path $data, which is read"
 result $? "a profile never overwrites the data"
 
 precious "$log"
 job 0 --data-path "$data" --log "$log" --profile-json "$data"
-[ "$status" -eq 1 ] && messages 1 && says 1 ": is one of the token files" && untouched "$log"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": the same file as --data-path $data, which is read" && untouched "$log"
 result $? "in that case no log is created"
 
 job 0 --data-path "$data" --log "$log" --profile-json "$dir/./log"
-[ "$status" -eq 1 ] && messages 1 && says 1 ": is also the file of --profile-json" && untouched "$log"
+[ "$status" -eq 1 ] && messages 1 && says 1 ": the same file as --profile-json $dir/./log, which is written as well" && untouched "$log"
 result $? "a log and a profile in one file are refused before the file is created"
 
 for what in --help --dry-run --explain; do
