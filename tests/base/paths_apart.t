@@ -65,7 +65,7 @@ names() {
     case $1 in */*) set -- "$1" "${1%/*}/" "${1##*/}" ;; *) set -- "$1" "" "$1" ;; esac
     ln "$1" hard
     ln -s "$1" link
-    spelled=("$1" "./$1" link "alias/$1" "sub/../$1" hard)
+    spelled=("$1" "./$1" link "alias/$1" hard)
 }
 
 # pair PROGRAM ROW ROLE ROW ROLE: an output with another path
@@ -239,9 +239,9 @@ check "two outputs to /dev/null" yes "${look[@]}" "${tiny[@]}" --data-path d_tra
 check "a tokenizer is made again" yes trine-tokenizer --vocab-size 260 --out tok text.txt
 check "a report to another file" yes trine-report ck/log --out ck/log.html
 substituted() {
-    "$bin/train_gpt" "${tiny[@]}" --data-path d_train.bin --log >(cat >got) && eventually 60 grep -q '"step":2' got
+    "$bin/trine-report" ck/log --out >(cat >got) && eventually 60 grep -q "</html>" got
 }
-check "a process reads the log" substituted
+check "a process reads the report" substituted
 before=$(find . -type f -exec cksum {} + | sort)
 check "a pipe that nobody reads ends the wait" no "--export-schedule pipe: nobody reads this pipe" "${look[@]}" "${tiny[@]}" \
     --data-path d_train.bin --export-schedule pipe
