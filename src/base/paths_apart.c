@@ -149,7 +149,7 @@ static void add_blend(paths_apart *p, const char *who, const char *text) {
     static const char blanks[] = " \t\n";
     char *room = malloc(strlen(text) + 1);
     if (!room) p->full = true;
-    if (!strpbrk(text, blanks)) add_word(p, who, text);
+    add_word(p, who, text);
     for (const char *c = text; room && *(c += strspn(c, blanks));) {
         char *to = room;
         for (; *c && !strchr(blanks, *c); *to++ = *c++)

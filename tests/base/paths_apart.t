@@ -194,6 +194,7 @@ check "a file of a pattern" with "--data-path a_2.bin" "${look[@]}" --data-path 
 check "a file of a blend" with "--data-path a_1.bin" "${look[@]}" --data-path 0.7 d_train.bin 0.3 'a_*.bin' --log a_1.bin
 check "a file with a blank in a blend" with "--data-path two words.bin" "${look[@]}" --data-path a_1.bin 'two words.bin' \
     --log 'two words.bin'
+check "a file with a blank" with "--data-path two words.bin" "${look[@]}" --data-path 'two words.bin' --log 'two words.bin'
 check "token files without .bin" with "--data-path w.bin" "${look[@]}" --data-path w --log w.bin
 check "their index" with "--data-path w.idx" "${look[@]}" --data-path w --log w.idx
 check "the validation that nobody named" with "--val-data-path d_val.bin" "${look[@]}" --data-path d_train.bin --log d_val.bin
