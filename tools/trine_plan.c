@@ -110,8 +110,10 @@ static trine_status parse(settings *s, int argc, char **argv) {
     bool given[ROWS] = {false};
     const options o = {
         .program = "trine-plan",
-        .about = "Predict how long training steps take on a machine, from their programs and a "
-                 "file that describes the machine. Exit status 1: a row is refused.",
+        .about =
+            "Predict how long training steps take on a machine, from their programs and a "
+            "file that describes the machine. Exit status 1: a row is refused; the others have "
+            "their times.",
         .rows = rows,
         .count = ROWS,
         .at = {s},
@@ -167,15 +169,15 @@ static int busiest(const forecast *f) {
 }
 
 /* The columns behind those of the table; `f` NULL: their fields are empty. */
-static void print_forecast(const settings *s, const hardware *h, const forecast *f) {
+static void print_forecast(const settings *s, const hardware *h, const forecast *f, FILE *out) {
     double least = 0, most = 0;
     bool checked = f && hardware_range(h, f->step, &least, &most);
-    if (f) c_fprintf(stdout, "%.6g", f->step);
-    if (s->range && checked) c_fprintf(stdout, ",%.6g,%.6g", least, most);
-    if (s->range && !checked) fputs(",,", stdout);
+    if (f) c_fprintf(out, "%.6g", f->step);
+    if (s->range && checked) c_fprintf(out, ",%.6g,%.6g", least, most);
+    if (s->range && !checked) fputs(",,", out);
     for (int k = 0; s->where && k < FORECAST_PARTS; k++) {
-        fputc(',', stdout);
-        if (f) c_fprintf(stdout, "%.6g", f->stage[busiest(f)][k]);
+        fputc(',', out);
+        if (f) c_fprintf(out, "%.6g", f->stage[busiest(f)][k]);
     }
 }
 
@@ -187,21 +189,14 @@ static void print_columns(const settings *s) {
 }
 
 /* The fields of a row, those that are empty as searched; of: NULL: as they are. */
-static void print_fields(const csv *c, int row, const row_plan *of, const search_layout *l) {
+static void print_fields(const csv *c, int row, const row_plan *of, const search_layout *l,
+                         FILE *out) {
     char text[ROW_TEXT];
     for (int n = 0; n < c->columns; n++) {
         const char *filled = of ? row_fill(c, row, n, of, l, text) : NULL;
-        csv_print(filled ? filled : csv_cell(c, row, n), stdout);
-        fputc(',', stdout);
+        csv_print(filled ? filled : csv_cell(c, row, n), out);
+        fputc(',', out);
     }
-}
-
-/* Says which row an error is of. */
-static trine_status of_row(trine_status status, const settings *s, const csv *c, int row) {
-    char why[512];
-    if (status == TRINE_OK) return TRINE_OK;
-    c_snprintf(why, sizeof why, "%s", status_message());
-    return RAISE(status, "%s, line %d: %s", s->csv, c->lines[row + 1], why);
 }
 
 /* Without a layout that fits, which a measured row has proved wrong, the fastest of all. */
@@ -238,42 +233,127 @@ static trine_status predict_layout(const row_plan *of, const search_layout *l, f
     return status;
 }
 
-static trine_status predict(const settings *s, const csv *c, int row, const forecast_rules *rules) {
+/* Rows as they are printed, and why those that have no time have none. */
+typedef struct {
+    char **text, **why; /* (rows) owned; why NULL: it has one, or measures no step */
+    int rows, steps, refused;
+} predictions;
+
+static void predictions_end(predictions *p) {
+    for (int n = 0; n < p->rows; n++) {
+        if (p->text) free(p->text[n]);
+        if (p->why) free(p->why[n]);
+    }
+    free(p->text);
+    free(p->why);
+}
+
+/* Its fields, those that are empty filled in, and its time. */
+static trine_status predict(const settings *s, const csv *c, int row, const forecast_rules *rules,
+                            FILE *out) {
     const row_defaults d = {s->vocab, s->recompute, s->zero, s->sequence, s->given};
     row_plan of;
     search_layout l;
     forecast f;
     TRY(row_read(c, row, s->csv, &d, rules, &of));
-    trine_status status = find_layout(s, c->lines[row + 1], &of, &l);
-    if (status == TRINE_OK) status = predict_layout(&of, &l, &f);
-    TRY(of_row(status, s, c, row));
-    print_fields(c, row, &of, &l);
-    print_forecast(s, rules->machine, &f);
+    TRY(find_layout(s, c->lines[row + 1], &of, &l));
+    TRY(predict_layout(&of, &l, &f));
+    print_fields(c, row, &of, &l, out);
+    print_forecast(s, rules->machine, &f, out);
     forecast_destroy(&f);
     return TRINE_OK;
 }
 
-static trine_status predict_all(const settings *s, const csv *c, const forecast_rules *rules) {
-    print_fields(c, -1, NULL, NULL);
-    print_columns(s);
-    fputc('\n', stdout);
-    for (int row = 0; row < c->rows; row++) {
-        if (row_is_step(c, row)) {
-            TRY(predict(s, c, row, rules));
-        } else {
-            print_fields(c, row, NULL, NULL);
-            print_forecast(s, rules->machine, NULL);
+/* The last error on one line, without the place of a row. Owned by the caller; NULL: no memory. */
+static char *reason(const char *place) {
+    const char *at = status_message();
+    size_t length = strlen(place), used = 0;
+    if (!strncmp(at, place, length)) at += length;
+    char *why = malloc(2 * strlen(at) + 1);
+    for (; why && *at; at++) {
+        if (*at != '\n') {
+            why[used++] = *at;
+            continue;
         }
+        if (used && why[used - 1] != ':') why[used++] = ';';
+        why[used++] = ' ';
+        if (!strncmp(at + 1, "  - ", 4)) at += 4; /* of a list of faults */
+    }
+    if (why) why[used] = '\0';
+    return why;
+}
+
+/* A row without a time is as it was, and the others go on. */
+static trine_status refuse(const settings *s, const csv *c, int row, const hardware *h,
+                           predictions *p, FILE *out) {
+    char place[600];
+    c_snprintf(place, sizeof place, "%.500s, line %d: ", s->csv, c->lines[row + 1]);
+    p->why[row] = reason(place);
+    status_clear();
+    CHECK(p->why[row], TRINE_ENOMEM, "no memory for a row");
+    fprintf(stderr, "trine: %s%s\n", place, p->why[row]);
+    p->refused++;
+    print_fields(c, row, NULL, NULL, out);
+    print_forecast(s, h, NULL, out);
+    return TRINE_OK;
+}
+
+static trine_status fill_row(const settings *s, const csv *c, int row, const forecast_rules *rules,
+                             predictions *p, FILE *out) {
+    bool step = row_is_step(c, row);
+    p->steps += step;
+    if (!step) {
+        print_fields(c, row, NULL, NULL, out);
+        print_forecast(s, rules->machine, NULL, out);
+        return TRINE_OK;
+    }
+    trine_status status = predict(s, c, row, rules, out);
+    bool own = status != TRINE_OK && status != TRINE_ENOMEM; /* the row's, not the machine's */
+    return own ? refuse(s, c, row, rules->machine, p, out) : status;
+}
+
+static trine_status predict_rows(const settings *s, const csv *c, const forecast_rules *rules,
+                                 predictions *p) {
+    p->text = calloc((size_t)c->rows + 1, sizeof *p->text);
+    p->why = calloc((size_t)c->rows + 1, sizeof *p->why);
+    CHECK(p->text && p->why, TRINE_ENOMEM, "no memory for %d rows", c->rows);
+    for (p->rows = 0; p->rows < c->rows;) {
+        size_t size;
+        int row = p->rows++;
+        FILE *out = open_memstream(&p->text[row], &size);
+        CHECK(out, TRINE_ENOMEM, "no memory for a row");
+        trine_status status = fill_row(s, c, row, rules, p, out);
+        bool whole = fclose(out) == 0;
+        TRY(status);
+        CHECK(whole, TRINE_ENOMEM, "no memory for a row");
+    }
+    return TRINE_OK;
+}
+
+/* With a last column of reasons where a row has one. */
+static trine_status print_rows(const settings *s, const csv *c, const predictions *p) {
+    print_fields(c, -1, NULL, NULL, stdout);
+    print_columns(s);
+    fputs(p->refused ? ",refused\n" : "\n", stdout);
+    for (int row = 0; row < p->rows; row++) {
+        fputs(p->text[row], stdout);
+        if (p->refused) fputc(',', stdout);
+        if (p->why[row]) csv_print(p->why[row], stdout);
         fputc('\n', stdout);
     }
+    CHECK(!p->refused, TRINE_EDATA, "%s: %d of %d rows refused; the column \"refused\" says why",
+          s->csv, p->refused, p->steps);
     return TRINE_OK;
 }
 
 static trine_status predict_table(const settings *s, const forecast_rules *rules) {
     csv table;
+    predictions p = {0};
     if (s->range) plan_print_checked(rules->machine, s->hardware, stderr);
     trine_status status = csv_read(&table, s->csv);
-    if (status == TRINE_OK) status = predict_all(s, &table, rules);
+    if (status == TRINE_OK) status = predict_rows(s, &table, rules, &p);
+    if (status == TRINE_OK) status = print_rows(s, &table, &p);
+    predictions_end(&p);
     csv_destroy(&table);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/input.h"
 #include "base/status.h"
+#include "config/logged.h"
 #include "report/append.h"
 
 #define LOG_BYTES ((uint64_t)1 << 34) /* of a file, at most */
@@ -41,10 +42,20 @@ static trine_status add_step(run_log *l, const cJSON *o, int64_t step, const cha
     return TRINE_OK;
 }
 
-static trine_status add_start(run_log *l, cJSON *o, int64_t step) {
+/* What of a start is not known here. */
+static trine_status say_note(const cJSON *run, const char *place) {
+    char *note;
+    TRY(logged_note(run, place, &note));
+    if (note) fprintf(stderr, "trine: %s\n", note);
+    free(note);
+    return TRINE_OK;
+}
+
+static trine_status add_start(run_log *l, cJSON *o, int64_t step, const char *place) {
     uint64_t after;
     const cJSON *run = json_member(o, "run");
     if (!cJSON_IsObject(run)) return TRINE_OK;
+    TRY(say_note(run, place));
     if (!json_integer(json_member(run, "after"), &after)) after = (uint64_t)(step ? step - 1 : 0);
     log_start start = {(int64_t)after, cJSON_DetachItemFromObjectCaseSensitive(o, "run")};
     if (!append_room(&l->starts, l->start_count, sizeof start)) cJSON_Delete(start.run);
@@ -56,7 +67,7 @@ static trine_status add_line(run_log *l, cJSON *o, const char *place) {
     uint64_t step, saved;
     CHECK(json_integer(json_member(o, "step"), &step), TRINE_EDATA,
           "%s: no line of a log (--log): it has no \"step\"", place);
-    TRY(add_start(l, o, (int64_t)step));
+    TRY(add_start(l, o, (int64_t)step, place));
     if (json_integer(json_member(o, "checkpoint"), &saved))
         APPEND(l->checkpoints, l->checkpoint_count, "a log", (int64_t)saved);
     if (json_member(o, "loss")) TRY(add_step(l, o, (int64_t)step, place));

@@ -1,5 +1,6 @@
 /* The file of --log, read: steps, validations, and what each process that wrote it says of itself (docs/formats.md).
- * Members that are not known are ignored, those that are missing are NaN: logs of other versions are read, too. */
+ * Members that are not known are ignored, those that are missing are NaN: logs of other versions are read, too; what of
+ * a process is not known is said on standard error (config/logged.h). */
 #ifndef TRINE_REPORT_RUN_LOG_H
 #define TRINE_REPORT_RUN_LOG_H
 

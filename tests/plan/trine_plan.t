@@ -195,6 +195,61 @@ refused "a layout that the trainer refuses" "--num-attention-heads 8" --csv "$di
 row 8,512,9,128,1,2,2,1,8,1,2
 refused "layers that chunks cannot share" "line 2: 9 layers cannot be divided among 4 chunks (pp x v)" --csv "$dir/r.csv" --implementation megatron-2021
 refused "a part that there is not" "--without bubbles: no such part" --csv "$dir/r.csv" --without bubbles
+# A row that has no time has the reason, and the other rows have their times: a row for each of the reasons, an X before it
+# and behind the last.
+cat >"$dir/reasons" <<'END'
+8,,8,128,,,,1,1,1,1,,8,1,,,,,|"hidden" is empty
+8,512,8,x,,,,1,1,1,1,,8,1,,,,,|seq is "x" (valid: 1 to
+8,512,8,128,,,,1,257,1,1,,8,1,,,,,|pp is "257" (valid: 1 to 256)
+8,512,8,128,,,,1,1,65,1,,8,1,,,,,|v is "65" (valid: 1 to 64)
+8,512,8,128,,,,1,1,1,1,,8,1,2,,,,|sp is "2" (valid: 0 to 1)
+8,512,8,128,,,,1,1,1,1,,8,1,,4,,,|zero is "4" (valid: 0 to 3)
+8,512,8,128,,,,1,1,1,1,,8,1,,,1f2b,,|schedule is "1f2b" (valid: naive, gpipe
+8,512,8,128,,,,1,2,1,1,,8,1,,,none,,|schedule is "none" with pp 2
+8,512,8,128,,,,1,1,1,1,,8,1,,,,some,|recompute is "some" (valid: none, 
+8,512,8,128,,,,1,1,1,1,,8,1,,,,,lama|unknown model family "lama" (known: gpt2, 
+8,512,8,128,,,,,1,1,1,,8,1,,,,,|gpus is empty and tp is empty: the number of ranks does not follow
+8,512,8,128,,,,1,1,1,2,3,8,1,,,,,|gpus is 3, but tp 1 x pp 1 x dp 2 is 2
+8,512,8,128,,,,1024,256,1,1048576,,8,1,,,,,|is 274877906944 (at most 2147483647)
+8,512,8,128,,,,1,2,1,,3,8,1,,,,,|3 ranks cannot be divided by tp 1 x pp 2
+2,1792,8,128,,,,1,1,1,1,,8,1,,,,,|head dimension must be at most 256, not 896
+8,512,8,128,,,,3,1,1,1,,8,1,,,,,|--tp 3: must divide --num-attention-heads 8
+8,500,8,128,,,,1,1,1,1,,8,1,,,,,|hidden-size 500
+8,512,8,128,,,,1,64,1,1,,64,1,,,,,|--pp 64
+8,512,8,128,,,,1,1,1,3,,8,1,,,,,|--global-batch-size 8
+8,512,8,128,,3,,1,1,1,1,,8,1,,,,,|--num-query-groups 3
+8,512,8,128,,,,1,2,2,1,,8,1,,,1f1b,,|--num-virtual-stages-per-pipeline-rank 2
+END
+wide=heads,hidden,layers,seq,vocab,kv_heads,ffn,tp,pp,v,dp,gpus,batch,mbs,sp,zero,schedule,recompute,family
+X=8,512,8,128,50257,,2048,2,2,1,1,4,8,1,1,1,1f1b,none,gpt2
+printf '%s\n%s\n' $wide $X >"$dir/x.csv"
+plan --csv "$dir/x.csv" >"$dir/out" 2>"$dir/err"
+check "a table without such rows has no such column" [ "$(wc -l <"$dir/out") $(head -1 "$dir/out")" = "2 $wide,predicted_seconds" ]
+time=$(seconds "$dir/out")
+{
+    echo $wide
+    while IFS='|' read -r fields _; do printf '%s\n%s\n' $X "$fields"; done <"$dir/reasons"
+    echo $X
+} >"$dir/r.csv"
+# reasons COLUMNS OPTIONS...: behind the predicted columns, of which there are so many; the times of other rows are kept
+reasons() {
+    columns=$1
+    shift
+    plan --csv "$dir/r.csv" "$@" >"$dir/out" 2>"$dir/err"
+    [ $? -eq 1 ] && awk -v x="$X" -v time="$time" -v list="$dir/reasons" -v columns="$columns" '
+        FNR == 1 { bad = $0 !~ /,refused$/; n = split(x, of, ","); next }
+        FNR % 2 == 0 { split($0, f, ","); if (index($0, x ",") != 1 || f[n + 1] != time || $0 !~ /,$/) bad = 1; next }
+        { getline row <list; cut = index(row, "|"); start = substr(row, 1, cut - 1); for (k = 0; k <= columns; k++) start = start ","
+          said = $0; gsub(/""/, "\"", said); if (index(said, start) != 1 || !index(said, substr(row, cut + 1))) { print "# " row " is not in " $0; bad = 1 } }
+        END { rows = getline row <list; exit bad || rows > 0 || FNR < 40 }' "$dir/out" && tail -1 "$dir/err" | grep -q "21 of 43 rows refused"
+}
+check "a row without a time has its reason, one for each of 21, and the others their times" reasons 1
+check "the same with --range and --where" reasons 10 --range --where
+printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs 8,512,78,128,1,12,1,24,1 8,512,72,128,1,12,1,24,1 >"$dir/r.csv"
+shares() { plan --implementation megatron-2021 --csv "$dir/r.csv" >"$dir/out" 2>"$dir/err"; [ $? -eq 1 ] &&
+    sed -n 2p "$dir/out" | grep -q ',1,,78 layers cannot be divided among 12 chunks (pp x v)$' && sed -n 3p "$dir/out" | grep -q ',1,[0-9.]*,$'; }
+check "78 layers on 12 stages" shares
+
 "$BUILD/trine-plan" --hardware a1000 --csv "$dir/r.csv" >"$dir/out" 2>"$dir/err"
 grep -q 'unknown hardware "a1000" (known: .*a100-selene' "$dir/err"
 result $? "an unknown machine: those that there are" "$dir/err"
