@@ -125,7 +125,7 @@ static page_files embedded(void) {
 static trine_status write_to(const settings *s, const page_subject *p, FILE *out) {
     const page_files files = embedded();
     if (!s->csv) return page_print(p, &files, out);
-    run_log_csv(p->logs, p->log_count, out);
+    run_log_csv(&p->logs, out);
     return TRINE_OK;
 }
 
@@ -155,17 +155,12 @@ static trine_status show_trace(const settings *s, page_subject *p) {
 }
 
 static trine_status show(const settings *s) {
-    run_log *logs = calloc((size_t)s->log_count + 1, sizeof *logs);
-    trine_status status = logs ? TRINE_OK : RAISE(TRINE_ENOMEM, "no memory for logs");
-    page_subject p = {.logs = logs,
-                      .log_count = s->log_count,
-                      .hardware = s->hardware,
-                      .watch = s->watch ? WATCH_SECONDS : 0};
+    page_subject p = {.hardware = s->hardware, .watch = s->watch ? WATCH_SECONDS : 0};
+    trine_status status = TRINE_OK;
     for (int n = 0; status == TRINE_OK && n < s->log_count; n++)
-        status = run_log_read(&logs[n], s->files[n]);
+        status = run_logs_read(&p.logs, s->files[n]);
     if (status == TRINE_OK) status = show_trace(s, &p);
-    for (int n = 0; logs && n < s->log_count; n++) run_log_destroy(&logs[n]);
-    free(logs);
+    run_logs_destroy(&p.logs);
     return status;
 }
 

@@ -51,12 +51,11 @@ static const option *find(const options *o, const char *name, size_t length) {
     return NULL;
 }
 
-/* "--num-layers=2", or "--bf16". The value points into the text. */
+/* "--num-layers=2", or "--bf16"; also without the dashes. The value points into the text. */
 static trine_status take(logged_options *l, const options *o, const cJSON *run, const char *text,
                          const char *place) {
-    CHECK(text && !strncmp(text, "--", 2), TRINE_EDATA,
-          "%s: an option of \"run\" is no --NAME=VALUE", place);
-    const char *name = text + 2;
+    CHECK(text && *text, TRINE_EDATA, "%s: an option of \"run\" is no --NAME=VALUE", place);
+    const char *name = text + 2 * !strncmp(text, "--", 2);
     size_t length = strcspn(name, "=");
     const char *value = name[length] ? name + length + 1 : "on";
     const option *row = find(o, name, length);

@@ -125,6 +125,20 @@ static void print_vals(const run_log *l, FILE *out) {
     fputc(']', out);
 }
 
+/* The last value of a number behind `after` steps, up to `until`; NaN: none. */
+static double last_of(const run_log *l, log_number of, int64_t after, int64_t until) {
+    for (int64_t n = l->step_count; n-- > 0 && l->steps[n].step > after;)
+        if (l->steps[n].step <= until && !isnan(l->steps[n].of[of])) return l->steps[n].of[of];
+    return (double)NAN;
+}
+
+static void print_bytes(const run_log *l, int64_t after, int64_t until, FILE *out) {
+    fputs(",\"resident\":", out);
+    page_fixed(out, last_of(l, LOG_RESIDENT_BYTES, after, until), 0);
+    fputs(",\"peak\":", out);
+    page_fixed(out, last_of(l, LOG_PEAK_BYTES, after, until), 0);
+}
+
 /* What a page shows of a run's description. A member of another kind is not shown, and neither is a time that no
  * calendar has: browsers' ends 8.64e12 s after 1970. */
 static const struct {
@@ -172,38 +186,49 @@ static void print_run(const log_start *s, FILE *out) {
     bool any = false;
     fprintf(out, "{\"after\":%" PRId64 ",\"run\":{", s->after);
     for (size_t d = 0; d < DESCRIPTIONS; d++) any = print_description(s->run, d, !any, out) || any;
-    fputs("}}", out);
+    fputc('}', out);
 }
 
-/* The last value of a number; NaN: none. */
-static double last_of(const run_log *l, log_number of) {
-    for (int64_t n = l->step_count; n-- > 0;)
-        if (!isnan(l->steps[n].of[of])) return l->steps[n].of[of];
-    return (double)NAN;
+static bool same_options(const log_start *a, const log_start *b) {
+    return cJSON_Compare(json_member(a->run, "options"), json_member(b->run, "options"), true) &&
+           cJSON_Compare(json_member(a->run, "layout"), json_member(b->run, "layout"), true);
+}
+
+/* Each start has the memory of its own steps and, but for the newest, whose plan is the log's, the plan of its own
+ * options if they are not those of the next. */
+static trine_status print_starts(const run_log *l, const char *hardware, FILE *out) {
+    fputs(",\"starts\":[", out);
+    for (int64_t n = 0; n < l->start_count; n++) {
+        const log_start *s = &l->starts[n], *next = n + 1 < l->start_count ? s + 1 : NULL;
+        if (n) fputc(',', out);
+        print_run(s, out);
+        print_bytes(l, s->after, next ? next->after : INT64_MAX, out);
+        if (next && !same_options(s, next)) {
+            fputs(",\"planned\":", out);
+            TRY(planned_print(s, hardware, out));
+        }
+        fputc('}', out);
+    }
+    fputc(']', out);
+    return TRINE_OK;
 }
 
 static trine_status print_log(const run_log *l, const char *hardware, FILE *out) {
+    const log_start *newest = run_log_start(l);
     fputs("{\"path\":", out);
-    page_text(out, l->path);
-    fprintf(out, ",\"steps\":%" PRId64 ",\"torn\":%s,\"resident\":", l->step_count,
-            l->torn ? "true" : "false");
-    page_fixed(out, last_of(l, LOG_RESIDENT_BYTES), 0);
-    fputs(",\"peak\":", out);
-    page_fixed(out, last_of(l, LOG_PEAK_BYTES), 0);
+    page_text(out, l->name);
+    fprintf(out, ",\"steps\":%" PRId64 ",\"torn\":%s", l->step_count, l->torn ? "true" : "false");
+    print_bytes(l, newest ? newest->after : -1, INT64_MAX, out);
     TRY(print_steps(l, out));
     print_vals(l, out);
-    fputs(",\"starts\":[", out);
-    for (int64_t n = 0; n < l->start_count; n++) {
-        if (n) fputc(',', out);
-        print_run(&l->starts[n], out);
-    }
-    fputs("],\"checkpoints\":[", out);
+    TRY(print_starts(l, hardware, out));
+    fputs(",\"checkpoints\":[", out);
     for (int64_t n = 0; n < l->checkpoint_count; n++)
         fprintf(out, "%s%" PRId64, n ? "," : "", l->checkpoints[n]);
     fputc(']', out);
-    if (run_log_start(l)) {
+    if (newest) {
         fputs(",\"planned\":", out);
-        TRY(planned_print(run_log_start(l), hardware, out));
+        TRY(planned_print(newest, hardware, out));
     }
     fputc('}', out);
     return TRINE_OK;
@@ -225,9 +250,9 @@ static trine_status print_data(const page_subject *p, const page_files *files, F
         page_text(out, instr_text((instr_kind)k));
     }
     fputs("],\"runs\":[", out);
-    for (int n = 0; n < p->log_count; n++) {
+    for (int64_t n = 0; n < p->logs.count; n++) {
         if (n) fputs(",\n", out);
-        TRY(print_log(&p->logs[n], p->hardware, out));
+        TRY(print_log(&p->logs.at[n], p->hardware, out));
     }
     fputs("]", out);
     if (p->trace) TRY(page_trace(p->trace, p->delays, out));

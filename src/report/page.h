@@ -17,8 +17,7 @@ typedef struct {
 } page_files;
 
 typedef struct {
-    const run_log *logs;
-    int log_count;
+    run_logs logs;         /* not owned */
     const timeline *trace; /* NULL: none */
     const delays *delays;
     const char *hardware;  /* NULL: none */

@@ -78,43 +78,78 @@ static trine_status add_line(run_log *l, cJSON *o, const char *place) {
 
 /* ---- A file ---------------------------------------------------------------------------------- */
 
-static trine_status read_lines(run_log *l, const char *text, size_t bytes) {
+static trine_status begin_run(run_logs *all) {
+    APPEND(all->at, all->count, "a log", (run_log){0});
+    return TRINE_OK;
+}
+
+/* Whether a line is the first of a process that continues none of the steps so far. */
+static bool begins_run(const run_log *l, const cJSON *o) {
+    uint64_t after;
+    const cJSON *run = json_member(o, "run");
+    return l->step_count && json_integer(json_member(run, "after"), &after) &&
+           after < (uint64_t)l->steps[l->step_count - 1].step;
+}
+
+static trine_status read_lines(run_logs *all, const char *text, size_t bytes, const char *path) {
     char place[600];
     int64_t number = 0;
+    TRY(begin_run(all));
     for (const char *end; bytes; bytes -= (size_t)(end + 1 - text), text = end + 1) {
         cJSON *o;
         end = memchr(text, '\n', bytes);
-        l->torn = !end;
+        all->at[all->count - 1].torn = !end;
         if (!end) return TRINE_OK;
-        snprintf(place, sizeof place, "%s, line %" PRId64, l->path, ++number);
+        snprintf(place, sizeof place, "%s, line %" PRId64, path, ++number);
         TRY(json_read(&o, text, (size_t)(end - text), place));
-        trine_status status = add_line(l, o, place);
+        trine_status status = begins_run(&all->at[all->count - 1], o) ? begin_run(all) : TRINE_OK;
+        if (status == TRINE_OK) status = add_line(&all->at[all->count - 1], o, place);
         cJSON_Delete(o);
         TRY(status);
     }
     return TRINE_OK;
 }
 
-trine_status run_log_read(run_log *l, const char *path) {
-    char *text;
-    size_t bytes;
-    *l = (run_log){.path = path};
-    TRY(input_text(&text, &bytes, LOG_BYTES, path));
-    trine_status status = read_lines(l, text, bytes);
-    free(text);
-    TRY(status);
-    CHECK(l->step_count || l->val_count, TRINE_EDATA, "%s: no lines of a log (--log)%s", path,
-          bytes && l->torn ? "; its only line has no end" : "");
+/* The runs of a file, from number `first` on. */
+static trine_status name_runs(run_logs *all, int64_t first, const char *path) {
+    size_t size = strlen(path) + 32;
+    for (int64_t n = first; n < all->count; n++) {
+        char *name = all->at[n].name = malloc(size);
+        CHECK(name, TRINE_ENOMEM, "no memory for a log");
+        snprintf(name, size, "%s", path);
+        if (all->count > first + 1)
+            snprintf(name, size, "%s (run %" PRId64 ")", path, n - first + 1);
+    }
     return TRINE_OK;
 }
 
-void run_log_destroy(run_log *l) {
+trine_status run_logs_read(run_logs *all, const char *path) {
+    char *text;
+    size_t bytes;
+    int64_t first = all->count;
+    TRY(input_text(&text, &bytes, LOG_BYTES, path));
+    trine_status status = read_lines(all, text, bytes, path);
+    free(text);
+    TRY(status);
+    const run_log *l = &all->at[first];
+    CHECK(l->step_count || l->val_count, TRINE_EDATA, "%s: no lines of a log (--log)%s", path,
+          bytes && l->torn ? "; its only line has no end" : "");
+    return name_runs(all, first, path);
+}
+
+static void destroy(run_log *l) {
     for (int64_t n = 0; n < l->start_count; n++) cJSON_Delete(l->starts[n].run);
+    free(l->name);
     free(l->steps);
     free(l->vals);
     free(l->starts);
     free(l->checkpoints);
-    *l = (run_log){0};
+}
+
+void run_logs_destroy(run_logs *all) {
+    for (int64_t n = 0; n < all->count; n++) destroy(&all->at[n]);
+    free(all->at);
+    *all = (run_logs){0};
 }
 
 const log_start *run_log_start(const run_log *l) {
@@ -130,7 +165,7 @@ static void print_number(double x, FILE *out) {
 
 /* s: NULL: a row of a validation alone. */
 static void print_row(const run_log *l, int64_t step, const log_step *s, double val, FILE *out) {
-    csv_print(l->path, out);
+    csv_print(l->name, out);
     fprintf(out, ",%" PRId64, step);
     print_number(s ? s->hours : (double)NAN, out);
     print_number(val, out);
@@ -152,9 +187,9 @@ static void print_log(const run_log *l, FILE *out) {
     }
 }
 
-void run_log_csv(const run_log *logs, int count, FILE *out) {
+void run_log_csv(const run_logs *logs, FILE *out) {
     fputs("run,step,hours,val_loss", out);
     for (int n = 0; n < LOG_NUMBERS; n++) fprintf(out, ",%s", names[n]);
     fputc('\n', out);
-    for (int n = 0; n < count; n++) print_log(&logs[n], out);
+    for (int64_t n = 0; n < logs->count; n++) print_log(&logs->at[n], out);
 }

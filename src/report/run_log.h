@@ -1,4 +1,4 @@
-/* The file of --log, read: steps, validations, and what each process that wrote it says of itself (docs/formats.md).
+/* Files of --log, read: of each run in them steps, validations, and what each process that wrote it says of itself (docs/formats.md).
  * Members that are not known are ignored, those that are missing are NaN: logs of other versions are read, too; what of
  * a process is not known is said on standard error (config/logged.h). */
 #ifndef TRINE_REPORT_RUN_LOG_H
@@ -44,7 +44,7 @@ typedef struct {
 } log_start;
 
 typedef struct {
-    const char *path; /* borrowed */
+    char *name; /* owned: the path and, where its file has several runs, "(run 2)" */
     log_step *steps;
     log_val *vals;
     log_start *starts;
@@ -53,10 +53,17 @@ typedef struct {
     bool torn; /* the last line has no end: it is being written, or its writer was killed */
 } run_log;
 
-/* Destroy *l with run_log_destroy, on failure as well. Errors: TRINE_EDATA begins with the path and the line: no
- * JSON, no line of a log, steps that do not increase, nothing at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
-trine_status run_log_read(run_log *l, const char *path);
-void run_log_destroy(run_log *l);
+typedef struct {
+    run_log *at; /* owned */
+    int64_t count;
+} run_logs;
+
+/* Appends the runs of a file. One begins where a process says that it starts behind fewer steps than there are: the
+ * trainer cuts such lines off, so the file is several joined. Destroy *all with run_logs_destroy, on failure as well.
+ * Errors: TRINE_EDATA begins with the path and the line: no JSON, no line of a log, steps that do not increase, nothing
+ * at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+trine_status run_logs_read(run_logs *all, const char *path);
+void run_logs_destroy(run_logs *all);
 
 /* "loss". Pure. */
 const char *log_number_text(log_number n);
@@ -66,6 +73,6 @@ const log_start *run_log_start(const run_log *l);
 
 /* Prints the lines of logs as one table: run, step, hours, val_loss and the numbers; a validation has a row of its
  * own where its step has none. Numbers have all their digits. */
-void run_log_csv(const run_log *logs, int count, FILE *out);
+void run_log_csv(const run_logs *logs, FILE *out);
 
 #endif

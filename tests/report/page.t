@@ -133,6 +133,19 @@ late() { grep -q 'Rank 21 (pp1 dp5 tp0) is late' "$dir/rendered"; }
 chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/large.html" >"$dir/rendered"
 check "and names the slow rank at its top" late
 
+# Each plan by itself: of a run its starts with other plans, then those of other runs.
+chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/both.html" >"$dir/rendered"
+by_itself() {
+    perl -0777 -ne '@h = /<h([23])>(.*?)<\/h/g; while (@h) { $level = shift @h; $text = shift @h; $level == 2 ? ($under = $text =~ s/,? .*//sr) : print "$under: $text\n" }' \
+        "$dir/rendered" >"$dir/said"
+    for part in Where Memory; do
+        for run in "resumed, from the start: pp 2 x dp 2 x tp 1" "resumed, after step 50: pp 1 x dp 1 x tp 2" other; do
+            [ "$(grep -c "^$part: .*$run" "$dir/said")" -eq 1 ] || return 1
+        done
+    done
+}
+check "plans, times and memory of each start and run stand by themselves" by_itself
+
 mkdir -p "$BUILD/report"
 chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"
 check "a picture" test -s "$BUILD/report/report.png"

@@ -79,6 +79,43 @@ check "which has the values of the right kind, and a time that a calendar has" h
     my $texts = "[] [a] [a <]";
     @{$j->{runs}[0]{starts}} == 112 && "@{$said{version}}" eq " text" && "@{$said{layout}}" eq " text" && "@{$said{time}}" eq "7 8640000000000" &&
     "@{$said{ranks}}" eq "7" && "@{$said{hosts}}" eq $texts && "@{$said{command}}" eq $texts && "@{$said{options}}" eq $texts && keys %said == 7'
+# ---- Several runs: each has its plan, layout and memory by itself
+
+page "$dir/log"
+check "a run that goes on with another layout: each start has its plan, of its own options" holds '
+    my ($a, $b) = @{$j->{runs}[0]{starts}}; my $p = $a->{planned}; my $q = $j->{runs}[0]{planned};
+    $p->{ranks} == 4 && @{$p->{stages}} == 2 && @{$p->{memory}{stages}} == 2 && @{$p->{passes}} == 2 && !$b->{planned} &&
+    $q->{ranks} == 2 && @{$q->{stages}} == 1 && @{$q->{memory}{stages}} == 1 && $a->{run}{layout} ne $b->{run}{layout}'
+own_memory() { # the second process has half of the first one's; then it says nothing of its own
+    sed '$d' "$dir/log" | awk 'match($0, /^{"step":[0-9]+/) { late = substr($0, 9, 1) > 3; half = "\"peak_bytes\":" (late ? 524288 : 1048576) ",\"resident_bytes\":" (late ? 500 : 1000)
+        sub(/"peak_bytes":1048576/, half) } { print }' >"$dir/memory"
+    page "$dir/memory" && holds '
+        my $r = $j->{runs}[0]; my ($a, $b) = @{$r->{starts}};
+        $a->{resident} == 1000 && $a->{peak} == 1048576 && $b->{resident} == 500 && $b->{peak} == 524288 && $r->{resident} == 500 && $r->{peak} == 524288' &&
+        sed 's/,"resident_bytes":500//' "$dir/memory" >"$dir/silent" && page "$dir/silent" &&
+        holds '$j->{runs}[0]{starts}[0]{resident} == 1000 && !defined $j->{runs}[0]{resident}'
+}
+check "and the memory of its own steps" own_memory
+same() { sed '5s/"run":{"after":3.*/'"$(run_of 3 'pp 2 x dp 2 x tp 1' "$model" | sed 's/[&/\]/\\&/g')"'}/' "$dir/log" >"$dir/same" && page "$dir/same" &&
+    holds '@{$j->{runs}[0]{starts}} == 2 && !$j->{runs}[0]{starts}[0]{planned} && @{$j->{runs}[0]{planned}{stages}} == 2'; }
+check "where it goes on as it was, one plan" same
+
+other='"--family=llama","--num-layers=2","--hidden-size=64","--num-attention-heads=4","--seq-length=32","--vocab-size=512","--global-batch-size=4","--dp=2"'
+{ step 1 6.5 0 "$(run_of 0 'pp 1 x dp 2 x tp 1' "$other")"; step 2 6.25 0; } >"$dir/second"
+two() { # two NAME NAME: two runs, of two models
+    holds '
+        my ($r, $s) = @{$j->{runs}}; my $sum = sub { my $t = 0; $t += $_ for @{$_[0]{planned}{memory}{stages}[0]}; $t };
+        @{$j->{runs}} == 2 && $r->{path} eq "'"$1"'" && $s->{path} eq "'"$2"'" && "@{$r->{step}}" eq "1 2 3 4 5" && "@{$s->{step}}" eq "1 2" &&
+        @{$r->{starts}} == 2 && @{$s->{starts}} == 1 && $r->{starts}[0]{planned}{ranks} == 4 && $s->{planned}{ranks} == 2 && !$s->{torn} &&
+        $s->{planned}{stages}[0] =~ /layers 0-1, head/ && !$s->{planned}{missing} && $sum->($s) != $sum->($r) && near($s->{hours}[1], 2 * 0.36 / 3600, 1e-5)'
+}
+page "$dir/log" "$dir/second"
+check "two logs, of other layouts and models" two "$dir/log" "$dir/second"
+{ sed '$d' "$dir/log"; cat "$dir/second"; } >"$dir/joined"
+page "$dir/joined"
+check "the same two in one file" two "$dir/joined (run 1)" "$dir/joined (run 2)"
+table_of() { report "$dir/joined" --csv && [ "$(cut -d, -f1 "$dir/said_out" | sort | uniq -c | tr -s ' \n' ' ')" = " 6 $dir/joined (run 1) 2 $dir/joined (run 2) 1 run " ]; }
+check "and as rows of a table" table_of
 
 # ---- A training's own log
 

@@ -1,7 +1,8 @@
 /* Draws the page of trine-report from the JSON in its element "data" (src/report/page.c writes it):
  *
  *   runs      [{path, steps, step: [], hours: [], tokens: [], loss: [], norm: [], lr: [], rate: [], skipped: [],
- *              val: [[step, tokens, hours, loss]], starts: [{after, run}], checkpoints: [], resident, peak, planned}]
+ *              val: [[step, tokens, hours, loss]], starts: [{after, run, resident, peak, planned}], checkpoints: [], resident,
+ *              peak, planned}], the last three of the newest start; an earlier one is planned if its options are others
  *   planned   {ranks, bubble, idle, stages: [text], memory: {kinds, stages: [[bytes]]}, span,
  *              passes: a list a stage of start, length, kind, micro-batch, unit, chunk; unit: "s" of a machine's times;
  *              forecast: {step, parts, stages}, missing: why something is not there}
@@ -388,6 +389,29 @@ function layouts_of(run) {
   return list.join(", then ") || "–";
 }
 
+/* What was planned, by itself for each start with a plan of its own: [{p, name, resident}]. */
+function plans_of() {
+  var list = [];
+  data.runs.forEach(function (run, n) {
+    var own = [], after = null, most = 0;
+    run.starts.forEach(function (s, k) {
+      var newest = k + 1 === run.starts.length, p = newest ? run.planned : s.planned;
+      if (after === null) { after = s.after; most = 0; }
+      most = Math.max(most, (newest ? run.resident : s.resident) || 0);
+      if (!p) return;
+      var next = run.starts.slice(k + 1).map(function (o) { return o.planned; }).concat([run.planned]).filter(Boolean)[0];
+      if (!newest && JSON.stringify(next) === JSON.stringify(p)) return;
+      own.push({ p: p, n: n, after: after, layout: s.run.layout, resident: most });
+      after = null;
+    });
+    own.forEach(function (x) {
+      x.name = names[n] + (own.length > 1 ? (x.after ? ", after step " + x.after : ", from the start") + (x.layout ? ": " + x.layout : "") : "");
+    });
+    list = list.concat(own);
+  });
+  return list;
+}
+
 function show_runs() {
   if (!data.runs.length) return;
   var rows = data.runs.map(function (run, n) {
@@ -712,13 +736,13 @@ function busiest(t, from, to) {
   return Math.max.apply(null, Object.keys(by).map(function (k) { return sum(by[k]) / by[k].length; }));
 }
 
-function show_planned(p, name, measured) {
+function show_planned(p, name, measured, several) {
   var most = Math.max.apply(null, p.passes.map(function (l) { var s = 0; for (var n = 1; n < l.length; n += 6) s += l[n]; return s; }));
   var factor = p.unit === "s" ? 1e6 : measured && data.trace ? busiest(data.trace, measured.range[0], measured.range[1]) / most : 1;
   var in_time = p.unit === "s" || (measured && isFinite(factor) && factor > 0);
   if (!in_time) factor = 1;
   var rows = planned_rows(p, factor), end = p.span * factor, text = in_time ? micros : function (x) { return digits(x, 4); };
-  root.appendChild(el("h3", {}, "As planned: a row a stage" + (data.runs.length > 1 ? " (" + name + ")" : "")));
+  root.appendChild(el("h3", {}, "As planned: a row a stage" + (several ? " (" + name + ")" : "")));
   root.appendChild(el("p", { "class": "note" }, p.unit === "s" ? "Times of " + data.hardware + "." :
     in_time ? "The schedule with F : B = 1 : 2, scaled so that the passes of its busiest stage take as long as measured; messages take no time." :
     "In units of time: a forward pass of a chunk takes 1, a backward pass 2 (its two halves 1 each); messages take no time."));
@@ -731,9 +755,21 @@ function show_planned(p, name, measured) {
   if (!measured) root.appendChild(kind_key(has.kinds, has.micros));
 }
 
+/* The plan that a trace belongs to: of as many stages and ranks, or of as many stages, or of more, for the trace of some
+ * nodes; of several the newest of the first log. */
+function plans_of_trace(t, plans) {
+  var stages = new Set(t.ranks.map(function (r) { return r.stage; })).size;
+  var fits = [function (x) { return x.p.passes.length === stages && x.p.ranks === t.ranks.length; },
+              function (x) { return x.p.passes.length === stages; },
+              function (x) { return x.p.passes.length > stages; }].map(function (is) { return plans.filter(is); });
+  var best = fits.filter(function (f) { return f.length; })[0] || [];
+  return best.filter(function (x) { return x.n === best[0].n; }).slice(-1);
+}
+
 function show_pipeline() {
-  var t = data.trace, plans = data.runs.map(function (r, n) { return { p: r.planned || {}, name: names[n] }; });
+  var t = data.trace, plans = plans_of(), most = 5;
   var drawn_plans = plans.filter(function (x) { return x.p.passes && (t || x.p.passes.length > 1); });
+  if (t) drawn_plans = plans_of_trace(t, drawn_plans);
   if (!t && !drawn_plans.length) return;
   root.appendChild(el("h2", {}, "Pipeline"));
   var texts = [];
@@ -746,7 +782,10 @@ function show_pipeline() {
   if (texts.length) root.appendChild(el("p", {}, (t && known(t.bubble) ? "" : "Bubble: ") + texts.join("; ") + "."));
   var measured = t ? show_measured(t) : null;
   if (t && known(t.error)) root.appendChild(el("p", { "class": "note" }, "Clocks of ranks agree to " + micros(t.error) + "; times over ranks are no better known."));
-  drawn_plans.slice(0, t ? 1 : 5).forEach(function (x) { show_planned(x.p, x.name, measured); });
+  if (t && plans.length && !drawn_plans.length)
+    root.appendChild(el("p", { "class": "note" }, "No plan of these logs has the stages of the trace."));
+  drawn_plans.slice(0, most).forEach(function (x) { show_planned(x.p, x.name, measured, plans.length > 1); });
+  if (drawn_plans.length > most) root.appendChild(el("p", { "class": "note" }, "Not drawn: the plans of " + drawn_plans.slice(most).map(function (x) { return x.name; }).join("; ") + "."));
   plans.forEach(function (x) {
     if (x.p.missing && !x.p.passes) root.appendChild(el("p", { "class": "note" }, x.name + ": not planned: " + x.p.missing));
   });
@@ -808,7 +847,7 @@ function stages_of(t) {
 
 function show_time() {
   var t = data.trace, steps = t ? Math.max(t.complete, 1) : 1;
-  var forecasts = data.runs.map(function (r) { return r.planned && r.planned.forecast; }).filter(Boolean);
+  var plans = plans_of(), forecasts = plans.filter(function (x) { return x.p.forecast; });
   if (!t && !forecasts.length) return;
   root.appendChild(el("h2", {}, "Where a step's time went, by stage"));
   if (t) {
@@ -820,10 +859,9 @@ function show_time() {
     root.appendChild(el("p", { "class": "note" }, "The mean of a stage's ranks" + (t.complete ? ", over " + plural(t.complete, "traced step") + "." : ", of a step that is not complete.") +
       " A collective begins when its last rank comes; what the others wait for it is “waiting for a late rank”."));
   }
-  data.runs.forEach(function (r, n) {
-    var f = r.planned && r.planned.forecast;
-    if (!f) return;
-    root.appendChild(el("h3", {}, "Planned on " + data.hardware + (data.runs.length > 1 ? ": " + names[n] : "") + ", " + micros(f.step * 1e6) + " a step"));
+  forecasts.forEach(function (x) {
+    var f = x.p.forecast;
+    root.appendChild(el("h3", {}, "Planned on " + data.hardware + (plans.length > 1 ? ": " + x.name : "") + ", " + micros(f.step * 1e6) + " a step"));
     bars(f.stages.map(function (p, s) { return { name: "stage " + s, parts: p.map(function (x) { return x * 1e6; }), total: micros(sum(p) * 1e6) }; }),
          f.parts, Math.max.apply(null, f.stages.map(sum)) * 1e6, micros);
   });
@@ -894,18 +932,18 @@ function show_late() {
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
 function show_memory() {
-  var runs = data.runs.map(function (r, n) { return { r: r, name: names[n], m: r.planned && r.planned.memory }; }).filter(function (x) { return x.m; });
+  var runs = plans_of().filter(function (x) { return x.p.memory; });
   if (!runs.length) return;
   root.appendChild(el("h2", {}, "Memory of a rank, by stage"));
   var resident = false;
   runs.forEach(function (x) {
     if (runs.length > 1) root.appendChild(el("h3", {}, x.name));
-    var rows = x.m.stages.map(function (p, s) { return { name: "stage " + s, parts: p.concat([0]), total: bytes(sum(p)) }; });
-    if (known(x.r.resident) && x.r.resident > 0) {
+    var rows = x.p.memory.stages.map(function (p, s) { return { name: "stage " + s, parts: p.concat([0]), total: bytes(sum(p)) }; });
+    if (x.resident > 0) {
       resident = true;
-      rows.push({ name: "rank 0, resident", parts: x.m.kinds.map(function () { return 0; }).concat([x.r.resident]), total: bytes(x.r.resident) });
+      rows.push({ name: "rank 0, resident", parts: x.p.memory.kinds.map(function () { return 0; }).concat([x.resident]), total: bytes(x.resident) });
     }
-    bars(rows, x.m.kinds.concat(["resident"]), Math.max.apply(null, rows.map(function (r) { return sum(r.parts); })), bytes);
+    bars(rows, x.p.memory.kinds.concat(["resident"]), Math.max.apply(null, rows.map(function (r) { return sum(r.parts); })), bytes);
   });
   root.appendChild(el("p", { "class": "note" }, "Planned, by kind" + (resident ? "; resident is the most that rank 0’s process has had, with its code, MPI and libraries." : ".")));
 }
