@@ -1,5 +1,5 @@
-/* The options of a run, from the line of its log that says how it was started (docs/formats.md, "run"): train/log_run.h
- * writes it, the calibration and the report read it. */
+/* The options of a run, from the line of its log that says how it was started (docs/formats.md, "run"):
+ * train/log_run.h writes it, the calibration and the report read it. */
 #ifndef TRINE_CONFIG_LOGGED_H
 #define TRINE_CONFIG_LOGGED_H
 
@@ -13,13 +13,14 @@ typedef struct {
 } logged_options;
 
 /* The defaults, and on top of them the options of `run`, the member of the line, which is kept as long as *l is used.
- * Files of data, tokenizer, traces and libraries are left out: no step depends on them. A family is its name alone or,
- * as version 0.2.0 wrote it, with the hash of its layers, which must be that of ours. place: where the line is, for
- * messages. Errors: TRINE_EDATA with place, option and, where that is another, the version that wrote it. Pure. */
+ * Files of data, tokenizer, traces and libraries are left out: no step depends on them. A family is its name alone
+ * or, as version 0.2.0 wrote it, with the hash of its layers, which must be that of ours. place: where the line is,
+ * for messages. Errors: TRINE_EDATA with place, option and, where that is another, the version that wrote it.
+ * Pure. */
 trine_status logged_read(logged_options *l, const cJSON *run, const char *place);
 
-/* Says in *note, owned by the caller (free), what of `run` is not known here: that a newer version has written it, or a
- * member that no version up to this one writes; NULL: nothing. Errors: TRINE_ENOMEM. Pure. */
+/* Says in *note, owned by the caller (free), what of `run` is not known here: that a newer version has written it, or
+ * a member that no version up to this one writes; NULL: nothing. Errors: TRINE_ENOMEM. Pure. */
 trine_status logged_note(const cJSON *run, const char *place, char **note);
 
 #endif

@@ -2,8 +2,8 @@
  * computation (order.h has the interface of a schedule), messages between stages (messages.c), the order of receives
  * (receives.c), that of messages in one queue (one_queue.c), buffers (buffers.c), and the gradients of a token matrix
  * that two stages share (tie.c). Passes are pure: they build and rewrite programs (core/program.h). Files of
- * instructions also have the functions that run them and count their bytes. simulate.h says when each instruction would
- * run.
+ * instructions also have the functions that run them and count their bytes. simulate.h says when each instruction
+ * would run.
  *
  * Schedules:
  *   naive   one micro-batch in flight in the whole pipeline; 1 slot

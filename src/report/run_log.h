@@ -1,6 +1,6 @@
-/* Files of --log, read: of each run in them steps, validations, and what each process that wrote it says of itself (docs/formats.md).
- * Members that are not known are ignored, those that are missing are NaN: logs of other versions are read, too; what of
- * a process is not known is said on standard error (config/logged.h). */
+/* Files of --log, read: of each run in them steps, validations, and what each process that wrote it says of itself
+ * (docs/formats.md). Members that are not known are ignored, those that are missing are NaN: logs of other versions
+ * are read, too; what of a process is not known is said on standard error (config/logged.h). */
 #ifndef TRINE_REPORT_RUN_LOG_H
 #define TRINE_REPORT_RUN_LOG_H
 
@@ -60,8 +60,8 @@ typedef struct {
 
 /* Appends the runs of a file. One begins where a process says that it starts behind fewer steps than there are: the
  * trainer cuts such lines off, so the file is several joined. Destroy *all with run_logs_destroy, on failure as well.
- * Errors: TRINE_EDATA begins with the path and the line: no JSON, no line of a log, steps that do not increase, nothing
- * at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
+ * Errors: TRINE_EDATA begins with the path and the line: no JSON, no line of a log, steps that do not increase,
+ * nothing at all; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status run_logs_read(run_logs *all, const char *path);
 void run_logs_destroy(run_logs *all);
 

@@ -50,8 +50,7 @@ static void add_option(void *to, const option *row, const char *value) {
     free(text);
 }
 
-/* The rows whose value is not the default, as a command line. */
-static bool add_options(cJSON *object, const trine_config *config) {
+bool log_run_options(cJSON *object, const trine_config *config) {
     const trine_config initial = trine_config_default();
     const options o = config_options(config, NULL, NULL), d = config_options(&initial, NULL, NULL);
     words w = {.array = cJSON_AddArrayToObject(object, "options"), .ok = true};
@@ -70,7 +69,7 @@ cJSON *log_run_object(const trine_trainer *t, int argc, char *const argv[]) {
         json_add_number(o, "nodes", mesh_node_count(t->mesh)) && add_hosts(o, t) &&
         json_add_text(o, "layout",
                       axes_text_outermost(t->config.parallel.layout, layout, sizeof layout)) &&
-        add_command(o, argc, argv) && add_options(o, &t->config);
+        add_command(o, argc, argv) && log_run_options(o, &t->config);
     if (ok) return o;
     cJSON_Delete(o);
     return NULL;

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/logged.h"
+#include "train/log_run.h"
 #include "train/options_rows.h"
 
 /* The program itself, in this job. */
@@ -427,6 +429,55 @@ static void what_a_checkpoint_has_is_not_asked_for(void **state) {
     empty_folder();
 }
 
+/* Files of data, tokenizer and traces are read by no plan. */
+static bool is_file(const option *o) {
+    return o->role < OPTION_JOINT &&
+           (o->kind == OPTION_KIND_STRING || o->kind == OPTION_KIND_BLEND);
+}
+
+static void compare(const line *l, const options *a, const options *b) {
+    char text[2][OPTION_TEXT];
+    for (size_t n = 0; n < a->count; n++) {
+        const option *o = &a->rows[n];
+        if (o->kind == OPTION_KIND_HEADING || o->base != CONFIG_CONFIG || is_file(o)) continue;
+        const char *x = options_text(a, o, text[0]), *y = options_text(b, o, text[1]);
+        if (strcmp(x, y)) fault("%s: --%s %s is %s in the log", l->kept, o->name, x, y);
+    }
+}
+
+/* Of a configuration with this option the words of the log make the same configuration. */
+static void log_again(const option_row *r, const char *value) {
+    line l;
+    logged_options again;
+    make(&l, r, r->never && !strcmp(r->never, "gpt2") ? "llama" : NULL, value, true);
+    OK(parse(&l));
+    cJSON *run = cJSON_CreateObject();
+    assert_true(run && log_run_options(run, &l.config));
+    char *text = json_print(run, false);
+    cJSON *read = json_parse(text);
+    if (logged_read(&again, read, "the log") != TRINE_OK) {
+        fault("%s: %s", l.kept, status_message());
+        status_clear();
+    } else {
+        const options a = config_options(&l.config, NULL, NULL),
+                      b = config_options(&again.config, NULL, NULL);
+        compare(&l, &a, &b);
+    }
+    cJSON_free(text);
+    cJSON_Delete(read);
+    cJSON_Delete(run);
+}
+
+static void a_log_has_every_option(void **state) {
+    (void)state;
+    faults = 0;
+    for (int i = 0; i < ROWS; i++) {
+        if (option_rows[i].a) log_again(&option_rows[i], option_rows[i].a);
+        log_again(&option_rows[i], option_rows[i].b);
+    }
+    assert_int_equal(faults, 0);
+}
+
 /* A default that nobody gave is never refused, and neither is a value that switches something off. */
 static void what_is_off_is_not_refused(void **state) {
     (void)state;
@@ -465,6 +516,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(patterns_decide_over_some_tensor),
         cmocka_unit_test_setup_teardown(what_a_checkpoint_has_is_not_asked_for, open_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(a_log_has_every_option, open_folder, remove_folder),
         cmocka_unit_test(what_is_off_is_not_refused),
     };
     return HARNESS_RUN(argc, argv, tests);
