@@ -60,6 +60,9 @@ trine_status pp_receives(program *stages);
  * Errors: TRINE_ENOMEM. */
 trine_status pp_one_queue(program *stages);
 
+/* Pass over all stages: that of the two which is for the spec's queue. Errors: TRINE_ENOMEM. */
+trine_status pp_message_order(program *stages);
+
 /* Pass over all stages: sets slots, streams and keep buffers (buffers.c). Errors: TRINE_ENOMEM. */
 trine_status pp_buffers(program *stages);
 

@@ -112,3 +112,7 @@ trine_status pp_receives(program *stages) {
     free(r.memory);
     return status;
 }
+
+trine_status pp_message_order(program *stages) {
+    return stages->spec->queue == ONE_QUEUE ? pp_one_queue(stages) : pp_receives(stages);
+}

@@ -4,10 +4,17 @@
 #include "pp/pp.h"
 
 const run_pass *run_passes(void) {
-    static const run_pass passes[] = {
-        {.stage = pp_order}, {.of = &part_SEND_ACT}, {.all = pp_receives},    {.all = pp_one_queue},
-        {.all = pp_buffers}, {.of = &part_REDUCE},   {.of = &part_REDUCE_TP}, {.of = &part_TIE},
-        {.of = &part_NORM},  {.of = &part_UPDATE},   {.of = &part_GATHER},    {0}};
+    static const run_pass passes[] = {{.stage = pp_order},
+                                      {.of = &part_SEND_ACT},
+                                      {.all = pp_message_order},
+                                      {.all = pp_buffers},
+                                      {.of = &part_REDUCE},
+                                      {.of = &part_REDUCE_TP},
+                                      {.of = &part_TIE},
+                                      {.of = &part_NORM},
+                                      {.of = &part_UPDATE},
+                                      {.of = &part_GATHER},
+                                      {0}};
     return passes;
 }
 
