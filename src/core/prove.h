@@ -39,8 +39,8 @@ typedef struct {
 /* What UPDATE computes, as its function declares it (zero/update.c). */
 typedef struct {
     const char *name; /* "AdamW" */
-    /* The new value of an element depends on the same element of the parameters, the gradients and the moments, and on
-     * numbers that are equal on all ranks: so it does not matter which slice a rank updates. */
+    /* The new value of an element depends on the same element of the parameters, the gradients and the moments, and
+     * on numbers that are equal on all ranks: so it does not matter which slice a rank updates. */
     bool elementwise;
 } prove_update_rule;
 

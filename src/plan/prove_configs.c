@@ -141,7 +141,9 @@ static trine_status prove_one(side *s, const prove_side *of, term_pool *pool) {
     TRY(rehearse(&s->r, of->config, of->ranks, what));
     s->shape = resolve_shape(&s->r.config, s->r.dev, 0);
     prove_model model = model_of(s);
-    return compose_prove(s->r.stages, &model, pool, &s->proved);
+    TRY(compose_prove(s->r.stages, &model, pool, &s->proved));
+    if (of->update) s->proved.update = of->update;
+    return TRINE_OK;
 }
 
 /* ---- Printing ---- */

@@ -78,8 +78,9 @@ trine_status fingerprint_replicas(fingerprint *f, char name[FINGERPRINT_NAME], i
 trine_status fingerprint_want(fingerprint *f, int wanted);
 void fingerprint_values(const fingerprint *f, const float **values, const int64_t **ranks);
 
-/* Moves each parameter of a trainer of one rank, also a frozen one, by about one unit in the last place of its type, up
- * or down by a hash of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not collective. */
+/* Moves each parameter of a trainer of one rank, also a frozen one, by about one unit in the last place of its type,
+ * up or down by a hash of its place: what rounding can make of a run. Errors: TRINE_ENOMEM, TRINE_EINVAL. Not
+ * collective. */
 trine_status fingerprint_nudge(trine_trainer *trainer, uint64_t seed);
 
 /* Changes bit `bit` (less than the bits of the compute type) in this rank's memory, for tests: of the first of the

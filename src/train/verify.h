@@ -42,8 +42,8 @@ typedef struct {
     bool load_weights_only;  /* from its weights, at step 0 */
     const char *fingerprint; /* write what the layout has computed; NULL: no */
     /* For tests: in step `flip_step` the world rank `flip_rank` changes bit `flip_bit` of an element of unit
-     * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. flip_bit -1: the
-     * third bit of the mantissa, which changes a number by about an eighth. */
+     * `flip_unit`: of its parameters before the step, or as handover_change does; step 0: nobody does. flip_bit -1:
+     * the third bit of the mantissa, which changes a number by about an eighth. */
     verify_flip flip_what;
     int flip_step, flip_rank, flip_unit, flip_bit;
 } verify_request;

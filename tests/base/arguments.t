@@ -53,7 +53,7 @@ result $wrong "also before and behind --"
 
 # Options with which nothing is run are not for programs that run or prove something.
 wrong=0
-for words in "--dry-run" "--explain" "--layouts" "--plan auto --hardware h100 --global-batch-size 4 --ranks 2"; do
+for words in "--dry-run" "--explain" "--layouts" "--plan auto --hardware h100 --global-batch-size 4"; do
     option=${words%% *}
     for program in "trine-verify --" "trine-prove"; do
         # shellcheck disable=SC2086

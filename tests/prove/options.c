@@ -141,11 +141,14 @@ static void parse(side *s, const char *with, const char *words) {
 static char said[TEXT];
 static int proved, ran, differ;
 
+/* NULL: AdamW, as it declares itself. */
+static const prove_update_rule *rule;
+
 static prove_verdict prove(side sides[2], const char *with, const char *a, const char *b) {
     prove_verdict verdict;
     parse(&sides[0], with, a), parse(&sides[1], with, b);
-    const prove_side x = {.config = &sides[0].config, .run = &sides[0].run},
-                     y = {.config = &sides[1].config, .run = &sides[1].run};
+    const prove_side x = {.config = &sides[0].config, .run = &sides[0].run, .update = rule},
+                     y = {.config = &sides[1].config, .run = &sides[1].run, .update = rule};
     FILE *out = fmemopen(said, sizeof said, "w");
     assert_non_null(out);
     OK(prove_configs(&x, &y, &verdict, out));
@@ -267,7 +270,26 @@ static void each_option_has_the_answer_of_its_row(void **state) {
     assert_true(count > 110 && ran > 25 && differ > 15);
 }
 
+/* An update that looks at more than an element has other bits where a rank has another slice, and only there. */
+static void an_update_that_is_not_elementwise_shows_its_slices(void **state) {
+    (void)state;
+    static const prove_update_rule by_norm = {.name = "Norm", .elementwise = false};
+    side sides[2];
+    for (int declared = 0; declared < 2; declared++) {
+        const prove_verdict want = declared ? PROVE_ORDER : PROVE_EQUAL;
+        rule = declared ? &by_norm : NULL;
+        expect(prove(sides, "--dp 2", "--zero 0", "--zero 1"), want, "zero");
+        assert_true(!declared == !strstr(said, "first difference: the update\n"));
+        assert_true(declared == !strstr(said, "each element by itself, from its gradient"));
+        expect(prove(sides, "", "--pp 1", "--pp 2"), want, "pp");
+        expect(prove(sides, "--dp 2 --pp 2", "", "--schedule gpipe"), PROVE_EQUAL, "schedule");
+    }
+    rule = NULL;
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_option_has_the_answer_of_its_row)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_option_has_the_answer_of_its_row),
+        cmocka_unit_test(an_update_that_is_not_elementwise_shows_its_slices)};
     return HARNESS_RUN(argc, argv, tests);
 }
