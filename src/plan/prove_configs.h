@@ -26,9 +26,9 @@ typedef struct {
  * two begin to differ, and what is assumed: that what no option says (libraries, the processor) is the same, that
  * files which two name have the same contents, and that the update treats each element by itself, as it declares.
  * Every option has an answer in its row (option_bits): one that has none is never called equal. No data is read. The
- * verdict holds for any number of steps, since a step is a function of the parameters and the samples. Errors: TRINE_EPROGRAM
- * with the stage, the instruction and what is missing, counted twice or another's; those of trine_config_check;
- * TRINE_ENOMEM. Not collective. */
+ * verdict holds for any number of steps, since a step is a function of the parameters and the samples. Errors:
+ * TRINE_EPROGRAM with the stage, the instruction and what is missing, counted twice or another's; those of
+ * trine_config_check; TRINE_ENOMEM. Not collective. */
 trine_status prove_configs(const prove_side *a, const prove_side *b, prove_verdict *verdict, FILE *out);
 
 #endif
