@@ -12,8 +12,12 @@
  * sets the caller's pointer to NULL; destroy of NULL, or of a pointer to NULL, does nothing. NULL for another pointer
  * is TRINE_EINVAL with the names of function and argument, before anything is done, unless the function's comment
  * allows it; buffers of 0 elements may be NULL. A function that returns a value instead of a status returns 0, "" or
- * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. The functions of
- * worlds, and of what is made from them, are called by one thread of a process at a time: docs/api.md, "Threads". */
+ * NULL for NULL (trine_comm_transport: "none"), and one that returns nothing does nothing. The same holds for a
+ * world, mesh, group, trainer, log, generator or layer that has been destroyed, that is made from a destroyed one, or
+ * that never was one: TRINE_EINVAL, and a function without a status prints the message, as it does for any other
+ * wrong value. (A copy of a destroyed pointer is not told from a new thing of its kind at the same address.) What is
+ * made from another thing is destroyed before it. The functions of worlds, and of what is made from them, are called
+ * by one thread of a process at a time: docs/api.md, "Threads". */
 #ifndef TRINE_H
 #define TRINE_H
 

@@ -19,12 +19,14 @@ extern "C" {
  * it may take 20 s to find out whether an owner that did not exit in order is dead. On `out` (NULL: no output) world
  * rank 0 reports what was loaded, what was skipped, how the checkpoint's configuration differs, and which owner it
  * waits for. *step (may be NULL) is set to the number of completed steps. Call it before the first step, also without
- * c->load. Errors, on every rank alike: TRINE_EINVAL if the ranks' requests differ (paths may differ by node), if the
- * checkpoint is of another model, for "auto" without c->save or with load_weights_only, for c->pretrained without
- * "auto", and if c->save already has a later step than the run starts with, which would be taken for the run's newest
- * (except with "auto"); TRINE_EBUSY names the job, host and process that save in c->save, also if that is another
- * trainer of this process; TRINE_EDATA, TRINE_EIO for broken files and folders, which are named; TRINE_ENOMEM,
- * TRINE_EMATH; the collectives' own. Collective over: world. */
+ * c->load; after steps a load makes the trainer what it makes of a new one: weights alone, and what has no state,
+ * begin at step 0 with a new optimizer; a learning rate that the program has set stays. Errors, on every
+ * rank alike: TRINE_EINVAL for a member of `c` that is out of its range, if the ranks' requests differ (paths may
+ * differ by node), if the checkpoint is of another model, for "auto" without c->save or with load_weights_only, for
+ * c->pretrained without "auto", and if c->save already has a later step than the run starts with, which would be
+ * taken for the run's newest (except with "auto"); TRINE_EBUSY names the job, host and process that save in c->save,
+ * also if that is another trainer of this process; TRINE_EDATA, TRINE_EIO for broken files and folders, which are
+ * named; TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_load(trine_trainer *trainer, const trine_checkpoint *c, FILE *out,
                                 int64_t *step);
 
@@ -38,11 +40,11 @@ trine_status trine_checkpoint_model(const trine_checkpoint *c, trine_model *mode
 
 /* Saves the trainer's state in c->save (a folder shared by all ranks) and removes all but the c->keep newest
  * checkpoints. It takes less than 64 MB a rank in addition to the state. Earlier checkpoints stay complete whatever
- * happens. Errors, on every rank alike: TRINE_EINVAL without c->save; TRINE_EIO names rank, file and cause (free
- * space is checked before the first byte); TRINE_EDATA if the disk did not keep what was written; TRINE_ENOMEM.
- * After the last three the trainer is unchanged and can continue. TRINE_EBUSY if another job saves there, or has
- * taken the folder over while this process was stopped: nothing was saved, and this trainer no longer saves there.
- * Collective over: world. */
+ * happens. Errors, on every rank alike: TRINE_EINVAL without c->save, and for a member out of its range; TRINE_EIO
+ * names rank, file and cause (free space is checked before the first byte); TRINE_EDATA if the disk did not keep what
+ * was written; TRINE_ENOMEM. After the last three the trainer is unchanged and can continue. TRINE_EBUSY if another
+ * job saves there, or has taken the folder over while this process was stopped: nothing was saved, and this trainer
+ * no longer saves there. Collective over: world. */
 trine_status trine_trainer_save(trine_trainer *trainer, const trine_checkpoint *c, FILE *out);
 
 /* After a step: saves if it is due according to c, and sets *stop if the run is to end: on a signal to any rank

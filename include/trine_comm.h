@@ -127,7 +127,9 @@ typedef enum {
  * trine_mpi.h makes a world of some of the processes. Collective over: all processes of the job. */
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 
-/* Leaves the job; finalises MPI if trine_world_create initialised it. Collective over: world. */
+/* Leaves the job; finalises MPI if trine_world_create initialised it. A mesh, a trainer or a generator of this world
+ * that is not destroyed yet cannot be used any more, and its memory stays; a message says so.
+ * Collective over: world. */
 void trine_world_destroy(trine_world **world);
 
 /* This process's rank, from 0, and the number of ranks. Not collective. */
@@ -137,7 +139,8 @@ int trine_world_size(const trine_world *world);
 /* Seconds that a rank may wait in a communication, or in a blocking MPI call, before it reports where
  * every rank is and aborts the job with status 1; 0: no limit. Time during which the job is suspended
  * does not count. Default: the environment variable TRINE_TIMEOUT, else 600. `world` NULL: for
- * trine_world_create and the worlds that it makes. Not collective. */
+ * trine_world_create and the worlds that it makes. Seconds that are negative or not finite change nothing and are
+ * printed. Not collective. */
 void trine_world_timeout(trine_world *world, double seconds);
 
 /* The same for one file system call (e.g. fsync) on a checkpoint, during which other ranks wait
@@ -183,7 +186,8 @@ trine_status trine_world_audit(trine_world *world, bool on);
 
 /* Propagates a failure to all ranks: returns TRINE_OK if every rank passes TRINE_OK, else the status
  * of the lowest-numbered rank that failed; only that rank keeps its error trail, so that a fault seen
- * by all ranks is printed once. Errors: also TRINE_ENOMEM, TRINE_EMPI.
+ * by all ranks is printed once. What is none of trine_status counts as TRINE_EINVAL. Errors: also TRINE_ENOMEM,
+ * TRINE_EMPI.
  * Collective over: world. */
 trine_status trine_world_agree(trine_world *world, trine_status status);
 
@@ -218,18 +222,20 @@ void trine_mesh_destroy(trine_mesh **mesh);
  * but make an extra copy. Owned by the mesh, which frees what is left of it. Errors: TRINE_ENOMEM,
  * which names /dev/shm and the size needed; TRINE_EMPI; on every rank alike. Collective over: world. */
 trine_status trine_mesh_alloc(trine_mesh *mesh, void **p, size_t bytes);
-/* Frees *p, from trine_mesh_alloc, and sets it to NULL. No communication on it may be in progress.
- * Collective over: world. */
+/* Frees *p, from trine_mesh_alloc, and sets it to NULL. No communication on it may be in progress. Another pointer is
+ * printed, and nothing is freed. Collective over: world. */
 void trine_mesh_free(trine_mesh *mesh, void **p);
 
 /* The mesh's layout, and this rank's coordinate in it. Not collective. */
 trine_layout trine_mesh_layout(const trine_mesh *mesh);
 trine_coord trine_mesh_coord(const trine_mesh *mesh);
-/* From a rank to its coordinate in a layout of positive sizes, and back. Pure. */
+/* From a rank to its coordinate in a layout of positive sizes, and back. What is outside is printed: zeros, and -1.
+ * Pure. */
 trine_coord trine_layout_coord(trine_layout layout, int rank);
 int trine_layout_rank(trine_layout layout, trine_coord coord);
 
-/* The communicator of one of this rank's groups; owned by the mesh, never NULL. */
+/* The communicator of one of this rank's groups; owned by the mesh. NULL for a group that is none of trine_group,
+ * which is printed. */
 trine_comm *trine_mesh_group(const trine_mesh *mesh, trine_group group);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */

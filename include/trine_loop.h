@@ -54,9 +54,9 @@ typedef struct {
 trine_source trine_source_memory(const trine_memory *memory);
 
 /* trine_config_check of a configuration for trine_trainer_create_from, with the same samples, which are not called:
- * config->data.data_path must be NULL and stays so, and with `validation` val_data_path, too; model.vocab_size must be
- * given. Errors: TRINE_EINVAL, for the sources as in trine_trainer_create_from; *config is then unchanged. Not
- * collective. */
+ * config->data.data_path must be NULL and stays so, and with `validation` (NULL: none) val_data_path, too;
+ * model.vocab_size must be given. Errors: TRINE_EINVAL, for the sources as in trine_trainer_create_from; *config is
+ * then unchanged. Not collective. */
 trine_status trine_config_check_from(trine_config *config, int ranks, const trine_source *train,
                                      const trine_source *validation);
 
@@ -74,7 +74,8 @@ trine_status trine_trainer_create_from(trine_trainer **trainer, trine_world *wor
 /* ---- The learning rate ------------------------------------------------------------------------- */
 
 /* The learning rate of the steps from now on, instead of the schedule's (trine_optimizer), which goes on counting.
- * Checkpoints have it, and trine_trainer_load sets it again and says so. Errors, on every rank alike: TRINE_EINVAL
+ * Checkpoints have it, and trine_trainer_load sets it again and says so. In a step in parts it is that of the step's
+ * update if it is set before trine_trainer_update; so is the schedule's. Errors, on every rank alike: TRINE_EINVAL
  * for one that is negative or not finite, and if ranks give different ones. Collective over: world. */
 trine_status trine_trainer_set_lr(trine_trainer *trainer, double lr);
 /* From now on the schedule's again, as if trine_trainer_set_lr had not been called. Errors: TRINE_EINVAL for NULL.

@@ -11,8 +11,8 @@
  * trine_config_check does; what does not depend on the layout is not looked at. Pure. */
 bool check_config_layout(const trine_config *config, trine_layout l, int ranks);
 
-/* Gives the samples that are the program's their name in place of a path. Errors: TRINE_EINVAL if there is a path, or no
- * vocabulary. Pure. */
+/* Gives the samples that are the program's their name in place of a path. Errors: TRINE_EINVAL if there is a path,
+ * or no vocabulary. Pure. */
 trine_status check_config_program(trine_config *c, bool train, bool validation);
 
 /* trine_config_check that suggests no other layouts, for those who try many. */
