@@ -312,9 +312,18 @@ trine_status comm_world_turn(trine_world **turned, trine_world *world) {
 
 /* ---- Aborting -------------------------------------------------------------------------------- */
 
+/* NULL: it is none, which is said beside the error that the caller has. */
+static trine_world *world_to_end(trine_world *world) {
+    status_trail trail;
+    status_take(&trail);
+    bool live = live_is(world, LIVE_WORLD, "trine_abort", "world");
+    status_give(&trail);
+    return live ? world : NULL;
+}
+
 _Noreturn void trine_abort(trine_world *world) {
     /* If trine_world_create failed there is no world, but MPI may have a job to abort. */
-    if (!IS_LIVE(world, "world", LIVE_WORLD)) world = NULL;
+    world = world_to_end(world);
     if (world && !watchdog_is_reporter(world)) world_leave();
     trine_error_print();
     if (world) watch_say_last("error");
