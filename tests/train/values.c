@@ -277,8 +277,8 @@ static void configurations(void **state) {
     INSPECTS(trine_draw, stdout);
     INSPECTS(trine_explain, stdout);
     INSPECTS(trine_explain_layers, stdout);
-    INSPECTS(trine_export_schedule, "/nowhere/file");
-    WRONG(trine_export_schedule, path, "/nowhere/file", &c, 1, "/nowhere/file");
+    INSPECTS(trine_export_schedule, "/proc/nowhere/file");
+    WRONG(trine_export_schedule, path, "/proc/nowhere/file", &c, 1, "/proc/nowhere/file");
     WRONG(trine_export_schedule, path, "--export-schedule", &c, 1, "");
     WRONG(trine_layouts, config, "--train-iters -1", &bad, 1, stdout, NULL);
     WRONG(trine_layouts, ranks, "ranks is -1", &c, -1, stdout, NULL);
@@ -297,7 +297,7 @@ static void members(void **state) {
     trine_config c = small();
     trine_family family = {.name = "no-lists"};
     subject = &c.trace.steps;
-    c.trace.file = "/nowhere/file";
+    c.trace.file = "/proc/nowhere/file";
     MEMBER(trine_steps, first, "--trace-steps -1-12", -1,
            (c.trace.steps.last = 12, trine_config_check(&c, 1)));
     MEMBER(trine_steps, last, "--trace-steps 10-3", 3,
@@ -316,7 +316,7 @@ static void members(void **state) {
 
 static void checkpoints(void **state) {
     (void)state;
-    trine_checkpoint c = {.save = "/nowhere"}, *at = &c;
+    trine_checkpoint c = {.save = "/proc/nowhere"}, *at = &c;
     trine_model model;
     bool stop;
     double loss;
@@ -341,7 +341,7 @@ static void checkpoints(void **state) {
     MEMBER_OF(pretrained, "--pretrained-checkpoint", "");
     MEMBER_OF(adapter, "--adapter", "");
     c.save = NULL;
-    MEMBER(trine_checkpoint, load, "/nowhere", "/nowhere",
+    MEMBER(trine_checkpoint, load, "/proc/nowhere", "/proc/nowhere",
            trine_trainer_load(trainer, at, NULL, NULL));
     MEMBER(trine_checkpoint, load, "--save", "auto", trine_trainer_load(trainer, at, NULL, NULL));
     ANY_VALUE(trine_checkpoint, load_weights_only, "a bool");
@@ -360,7 +360,8 @@ static void trainers(void **state) {
     int dims;
     char text[4];
     WRONG(trine_trainer_profile_start, skip, "-1", trainer, -1, NULL);
-    WRONG(trine_trainer_profile_start, path, "/nowhere/file", trainer, 0, "/nowhere/file");
+    WRONG(trine_trainer_profile_start, path, "/proc/nowhere/file", trainer, 0,
+          "/proc/nowhere/file");
     WRONG(trine_trainer_progress, how, "how is 99", trainer, stdout, (trine_progress)99);
     WRONG(trine_trainer_progress, how, "how is -1", trainer, stdout, (trine_progress)-1);
     WRONG(trine_progress_catch, how, "how is 99", (trine_progress)99);
@@ -397,7 +398,7 @@ static void logs(void **state) {
     assert_non_null(out);
     for (int i = 0; i < 3; i++)
         WRONG(trine_log_create, peak_tflops, "peak_tflops is ", &log, trainer, out, NULL, rates[i]);
-    WRONG(trine_log_create, path, "/nowhere/log", &log, trainer, out, "/nowhere/log", 0);
+    WRONG(trine_log_create, path, "/proc/nowhere/log", &log, trainer, out, "/proc/nowhere/log", 0);
     assert_null(log);
     OK(trine_log_create(&log, trainer, out, NULL, 0));
     WRONG(trine_log_run, argc, "argc is -1", log, -1, argv);
@@ -499,7 +500,7 @@ static void generators(void **state) {
     subject = &c;
 #define CREATES(member, text, value)                                                               \
     MEMBER(trine_generate_config, member, text, value,                                             \
-           trine_generator_create(&g, harness_world, "/nowhere", &c, NULL))
+           trine_generator_create(&g, harness_world, "/proc/nowhere", &c, NULL))
     CREATES(layout.dp, "dp 0", 0);
     CREATES(layout.tp, "tp -1", -1);
     CREATES(layout.pp, "pp 2147483647", INT_MAX);
@@ -521,10 +522,11 @@ static void generators(void **state) {
     ANY_VALUE(trine_generate_config, tf32, "read with cuda alone");
     ANY_VALUE(trine_generate_config, adapter, "read after the folder");
     ANY_VALUE(trine_generate_config, no_cache, "a bool");
-    WRONG(trine_generator_create, config, "--threads -1", &g, harness_world, "/nowhere",
+    WRONG(trine_generator_create, config, "--threads -1", &g, harness_world, "/proc/nowhere",
           (c.threads = -1, &c), NULL);
     c.threads = 0;
-    WRONG(trine_generator_create, path, "/nowhere", &g, harness_world, "/nowhere", &c, NULL);
+    WRONG(trine_generator_create, path, "/proc/nowhere", &g, harness_world, "/proc/nowhere", &c,
+          NULL);
     assert_null(g);
     OK(generator_create_random(&g, harness_world, &model, &c, 1));
     WRONG(trine_generator_logits, count, "-1", g, ids, -1, logits);
