@@ -197,6 +197,7 @@ plant() {
     mutate "$1" >"$own/mutated"
     mv "$tree/$planted" "$own/kept"
     cp "$own/mutated" "$tree/$planted"
+    chmod --reference="$own/kept" "$tree/$planted" # a script stays executable
     touch "$own/planted"
 }
 
