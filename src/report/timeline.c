@@ -282,23 +282,23 @@ static int by_sending(const void *a, const void *b) {
 /* Ranks get their places by number; spans and arrows follow. */
 static trine_status sort_ranks(reader *r) {
     timeline *t = r->t;
-    int most = 0, *place;
-    for (int n = 0; n < t->rank_count; n++)
-        if (t->ranks[n].number > most) most = t->ranks[n].number;
-    int *numbers = calloc((size_t)t->rank_count + 1, sizeof *numbers);
-    place = calloc((size_t)most + 1, sizeof *place);
-    bool ok = numbers && place;
-    for (int n = 0; ok && n < t->rank_count; n++) numbers[n] = t->ranks[n].number;
-    if (ok) qsort(t->ranks, (size_t)t->rank_count, sizeof *t->ranks, by_number);
-    for (int n = 0; ok && n < t->rank_count; n++) place[t->ranks[n].number] = n;
+    size_t count = (size_t)t->rank_count;
+    timeline_rank *before = calloc(count + 1, sizeof *before);
+    int *place = calloc(count + 1, sizeof *place);
+    bool ok = before && place;
+    if (ok && count) memcpy(before, t->ranks, count * sizeof *before);
+    if (ok && count) qsort(t->ranks, count, sizeof *t->ranks, by_number);
+    for (size_t n = 0; ok && n < count; n++) {
+        const timeline_rank *at = bsearch(&before[n], t->ranks, count, sizeof *before, by_number);
+        place[n] = (int)(at - t->ranks);
+    }
     for (int64_t n = 0; ok && n < t->span_count; n++) {
         timeline_span *s = &t->spans[n];
-        s->rank = place[numbers[s->rank]];
-        if (s->peer >= 0) s->peer = place[numbers[s->peer]];
+        s->rank = place[s->rank];
+        if (s->peer >= 0) s->peer = place[s->peer];
     }
-    for (int64_t n = 0; ok && n < r->end_count; n++)
-        r->ends[n].rank = place[numbers[r->ends[n].rank]];
-    free(numbers);
+    for (int64_t n = 0; ok && n < r->end_count; n++) r->ends[n].rank = place[r->ends[n].rank];
+    free(before);
     free(place);
     CHECK(ok, TRINE_ENOMEM, "no memory for a trace");
     return TRINE_OK;

@@ -207,6 +207,9 @@ check "where the time went adds up to the step, by rank" holds '
     $ok && $a->[$at{forward}] == 20 && $a->[$at{"waiting for a late rank"}] == 35 && $a->[$at{communication}] == 30 &&
     $a->[$at{"other waits"}] == 10 && $t->{time}[1]{own} == 50'
 check "the bubble between the first and the last pass" holds 'near($j->{trace}{bubble}, 1 - 70 / 100)'
+sed 's/"pid":1,/"pid":2147483646,/' "$dir/trace.json" >"$dir/far.json"
+far() { (ulimit -v 2000000 && page --trace "$dir/far.json") && [ "$(grep -o '"rank":2147483646' "$dir/json" | wc -l)" -eq 1 ]; }
+check "the number of a rank takes no memory" far
 check "a trace among the logs is one" page "$dir/log" "$dir/trace.json"
 check "and both are in the page" holds '@{$j->{runs}} == 1 && @{$j->{trace}{ranks}} == 2'
 
