@@ -208,14 +208,22 @@ prints() {
     [ "$(grep -c -F -- "$2" "$dir/out")" -eq "$1" ]
 }
 
+# A start removes what a job of another test, killed in its start, may just have left in /dev/shm, and says so.
+SWEPT='/^trine: removed [0-9]* boards\{0,1\} that ended jobs have left: /d'
+
 # messages COUNT: all ranks together printed COUNT messages of Trine
 messages() {
-    [ "$(sed -n '/^trine:/p' "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
+    [ "$(sed -n "$SWEPT; /^trine:/p" "$dir/out" "$dir/err" | wc -l)" -eq "$1" ]
+}
+
+# quiet: nothing on standard error
+quiet() {
+    [ -z "$(sed "$SWEPT" "$dir/err")" ]
 }
 
 # silent: no rank printed a message of Trine, except that another one is gone, for which its launcher may leave no time
 silent() {
-    ! sed '/ has ended; the last two steps of this node/d' "$dir/out" "$dir/err" | grep -q '^trine:'
+    ! sed "$SWEPT; / has ended; the last two steps of this node/d" "$dir/out" "$dir/err" | grep -q '^trine:'
 }
 
 # ended: the job failed by itself, no rank exited with 0, and no process is left

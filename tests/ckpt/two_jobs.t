@@ -60,7 +60,7 @@ ended() {
     case ${status_of[$1]} in
         0) grep -q -e "^saved .*/step-$last: " -e "all steps are done, nothing to train or save" "$dir/out-$1" ;;
         137) [ "$what" = kill ] && [ "$1" -eq 1 ] ;;
-        *) [ "$(grep -c '^trine: ' "$dir/err-$1")" -eq 1 ] && grep -q -e " is in use: .*process [0-9]* on " \
+        *) [ "$(sed "$SWEPT" "$dir/err-$1" | grep -c '^trine: ')" -eq 1 ] && grep -q -e " is in use: .*process [0-9]* on " \
             -e "process [0-9]* on .* has taken over the folder" -e "but this run starts at step 0" "$dir/err-$1" ;;
     esac || wrong "job $1 exited with ${status_of[$1]}: $(cat "$dir/err-$1")"
 }

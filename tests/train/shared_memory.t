@@ -140,14 +140,14 @@ if [ "$place" = own ]; then
     user=$!
     eventually 100 eval "! flock -n -x $mine-used true"
     job 2 --data-path "$data" --dp 2 --transport shm
-    [ "$status" -eq 0 ] && says 1 "trine: removed 105 boards that ended jobs have left" && messages 1 &&
+    [ "$status" -eq 0 ] && says 1 "trine: removed 105 boards that ended jobs have left" && messages 0 &&
         [ "$count" = 108 ] && [ "$(boards | sed 's/.*-//' | sort | tr '\n' ' ')" = "folder link other pipe used " ] &&
         [ -e /dev/shm/trine-other ]
     result $? "the next start removes what ended jobs have left, once, and nothing else"
     kill $user
     rm -rf $mine* /dev/shm/trine-other
     job 2 --data-path "$data" --dp 2 --transport shm
-    [ "$status" -eq 0 ] && messages 0 && clean
+    [ "$status" -eq 0 ] && messages 0 && says 0 "removed" && clean
     result $? "and says nothing if there is nothing"
 else
     skip "the next start removes what ended jobs have left" "no mount namespace is permitted here"

@@ -159,7 +159,7 @@ word() {
 
 # silent: the program has not said anything
 silent() {
-    ! grep -q "^trine: " "$dir/err" && [ ! -s "$dir/out" ]
+    ! sed "$SWEPT" "$dir/err" | grep -q "^trine: " && [ ! -s "$dir/out" ]
 }
 
 newest() {
@@ -255,7 +255,7 @@ tool_is_right() {
         return
     fi
     # tools/mpirun.sh kills what it has not told yet, and so does a second signal.
-    if under "$kind" && ! grep -q "^trine: " "$dir/err"; then return; fi
+    if under "$kind" && ! sed "$SWEPT" "$dir/err" | grep -q "^trine: "; then return; fi
     case $kind in
         bytes) word "SIG$signal: interrupted; no files were written" && ! has b_train.bin ;;
         tokens) word "SIG$signal: interrupted; no files were written" && ! has t_train.bin ;;

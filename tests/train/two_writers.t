@@ -114,7 +114,7 @@ wrong() {
 refused() {
     [ "${status_of[$1]}" -ne 137 ] || [ "$what" = kill ] || wrong "$1 was killed" || return 1
     [ "${status_of[$1]}" -ne 137 ] || return 0
-    [ "$(grep -c '^trine: ' "$dir/err-$1")" -eq 1 ] && grep -q '^trine: .*\bout' "$dir/err-$1" || wrong "$1 does not say why"
+    [ "$(sed "$SWEPT" "$dir/err-$1" | grep -c '^trine: ')" -eq 1 ] && grep -q '^trine: .*\bout' "$dir/err-$1" || wrong "$1 does not say why"
 }
 
 # is WHO: the folder has what that program writes alone
