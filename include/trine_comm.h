@@ -128,7 +128,7 @@ typedef enum {
 trine_status trine_world_create(trine_world **world, int *argc, char ***argv);
 
 /* Leaves the job; finalises MPI if trine_world_create initialised it. A mesh, a trainer or a generator of this world
- * that is not destroyed yet cannot be used any more, and its memory stays; a message says so.
+ * that is not destroyed yet cannot be used any more, and its memory stays: whoever uses it is told.
  * Collective over: world. */
 void trine_world_destroy(trine_world **world);
 

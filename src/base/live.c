@@ -74,32 +74,27 @@ trine_status live_add(const void *p, live_kind kind, const void *owner) {
     return TRINE_OK;
 }
 
-/* What is made from `owner`, and from that, are orphans; true if there are some, groups apart. */
-static bool orphan(const void *owner) {
-    bool any = false;
+/* What is made from `owner`, and from that, are orphans. */
+static void orphan(const void *owner) {
     for (size_t n = 0; n < BUCKETS; n++)
         for (entry *e = buckets[n]; e; e = e->next) {
             if (!e->at || e->owner != owner) continue;
-            any |= e->word != LIVE_COMM;
             e->owner = NULL;
             e->word |= ORPHAN;
-            any |= orphan(e->at);
+            orphan(e->at);
         }
-    return any;
 }
 
-bool live_remove(const void *p) {
-    bool left = false;
-    if (!p) return false;
+void live_remove(const void *p) {
+    if (!p) return;
     pthread_mutex_lock(&changing);
     entry *e = find(bucket_of(p), p);
     if (e) {
         e->owner = NULL;
         atomic_store_explicit(&e->at, NULL, memory_order_release);
-        left = orphan(p);
+        orphan(p);
     }
     pthread_mutex_unlock(&changing);
-    return left;
 }
 
 /* ---- Asking ---- */

@@ -29,9 +29,8 @@ typedef enum {
 
 /* From here on `p` is a handle, which ends with `owner` (NULL: by itself). Errors: TRINE_ENOMEM. */
 trine_status live_add(const void *p, live_kind kind, const void *owner);
-/* It is none any more, and what is made from it are orphans: true if there are some, groups (LIVE_COMM) apart.
- * Nothing for what is no handle. */
-bool live_remove(const void *p);
+/* It is none any more, and what is made from it are orphans. Nothing for what is no handle. */
+void live_remove(const void *p);
 
 /* Refuses what is no handle of this kind: TRINE_EINVAL names function, argument and what it is. */
 trine_status live_check(const void *p, live_kind kind, const char *function, const char *argument);

@@ -146,12 +146,9 @@ static void destroy(trine_world **world) {
     free(w->addends);
     free(w->scratch);
     started_destroy(w);
-    bool left = live_remove(w);
+    live_remove(w);
     free(w);
     *world = NULL;
-    if (left)
-        REPORT("trine_world_destroy: a mesh, a trainer or a generator of this world is not "
-               "destroyed, and cannot be used any more; destroy them before their world");
 }
 
 void trine_world_destroy(trine_world **world) {
