@@ -60,8 +60,8 @@ static trine_status train(trine_world *world, trine_trainer **trainer, feed *to)
     for (int i = 0; i < STEPS && status == TRINE_OK; i++) {
         trine_metrics m;
         status = trine_trainer_step(*trainer, &m);
-        if (status == TRINE_OK && trine_world_rank(world) == 0 && m.step % 10 == 0)
-            printf("step %d/%d | loss %.4f\n", (int)m.step, STEPS, m.loss);
+        if (status != TRINE_OK || trine_world_rank(world) || m.step % 10) continue;
+        printf("step %d/%d | loss %.4f\n", (int)m.step, STEPS, m.loss);
     }
     return status;
 }
@@ -69,11 +69,10 @@ static trine_status train(trine_world *world, trine_trainer **trainer, feed *to)
 static void training(MPI_Comm part, feed to) {
     trine_world *world = NULL;
     trine_trainer *trainer = NULL;
-    int64_t last = LAST;
     trine_status status = trine_world_create_from_mpi(&world, part);
     if (status == TRINE_OK) status = train(world, &trainer, &to);
     if (status != TRINE_OK) trine_abort(world);
-    MPI_Send(&last, 1, MPI_INT64_T, to.partner, 0, to.samples);
+    MPI_Send(&(int64_t){LAST}, 1, MPI_INT64_T, to.partner, 0, to.samples);
     trine_trainer_destroy(&trainer);
     trine_world_destroy(&world);
 }
@@ -96,7 +95,5 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&part);
     MPI_Comm_free(&samples);
     MPI_Finalize();
-    if (fflush(stdout) || ferror(stdout))
-        return fputs("coupled: standard output: not all of it could be written\n", stderr), 1;
-    return 0;
+    return fflush(stdout) || ferror(stdout) ? perror("coupled: standard output"), 1 : 0;
 }

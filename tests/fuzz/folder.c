@@ -53,7 +53,8 @@ static const char *const fuzz_host = "here";
 #include "ckpt/agreement.c"
 #include "ckpt/load.c"
 
-#define nanosleep(time, left)                   ((void)(time))
+#include "base/thread.h"
+#define nanosleep(time, left)           ((void)(time))
 #define thread_start(thread, run, data) ((void)(run), 0)
 #define pthread_join(thread, result)    ((void)(thread))
 #include "ckpt/lease.c"

@@ -37,7 +37,7 @@ walk() {
     for family in gpt2 llama mistral qwen2 qwen3; do
         targets=self_attn.q_proj,mlp.down_proj
         [ $family = gpt2 ] && targets=attn.c_attn,mlp.c_fc
-        for part in "" "--freeze *mlp* --freeze *weight --train *1*" "--lora-rank 2" \
+        for part in "" "--freeze *mlp* --freeze *attn* --train *1*" "--lora-rank 2" \
             "--lora-rank 2 --lora-alpha 3 --lora-rslora --lora-dropout 0.1 --lora-targets $targets"; do
             # Each precision with a quarter of them, and with each part of some family.
             runs=$((runs + 1))

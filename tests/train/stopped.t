@@ -49,7 +49,7 @@ cell() {
             --timeout $TIMEOUT ;;
         generate) set -- "$@" "$BUILD/tests/generate/stopped_driver" "$dir/run" --tokens 3 --tp 2 --pp 2 --threads 1 \
             --timeout $TIMEOUT ;;
-        mesh) set -- "$@" env TRINE_TIMEOUT=$TIMEOUT "$BUILD/tests/comm/stopped_driver" --dp 2 --tp 2 ;;
+        mesh) set -- "$@" env TRINE_TIMEOUT=$TIMEOUT "$BUILD/tests/comm/stopped_driver" ;;
     esac
     call=$2 n=$3 rank=$4 file=$5
     shift 5
