@@ -136,15 +136,13 @@ if [ "$place" = own ]; then
     count=$(boards | wc -l)
     mknod $mine-other p && chown 65534 $mine-other 2>"$dir/gone" && rm $mine-other && echo left >$mine-other && chown 65534 $mine-other
     echo used >$mine-used
-    flock -s $mine-used sleep 300 &
-    user=$!
-    eventually 100 eval "! flock -n -x $mine-used true"
+    exec 9<$mine-used && flock -s 9
     job 2 --data-path "$data" --dp 2 --transport shm
     [ "$status" -eq 0 ] && says 1 "trine: removed 105 boards that ended jobs have left" && messages 0 &&
         [ "$count" = 108 ] && [ "$(boards | sed 's/.*-//' | sort | tr '\n' ' ')" = "folder link other pipe used " ] &&
         [ -e /dev/shm/trine-other ]
     result $? "the next start removes what ended jobs have left, once, and nothing else"
-    kill $user
+    exec 9<&-
     rm -rf $mine* /dev/shm/trine-other
     job 2 --data-path "$data" --dp 2 --transport shm
     [ "$status" -eq 0 ] && messages 0 && says 0 "removed" && clean

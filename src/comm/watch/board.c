@@ -163,14 +163,16 @@ static bool remove_if_dead(const char *path) {
     return dead;
 }
 
-/* Removes the boards of this user's ended jobs, and says so. */
+/* Removes the boards of this user's ended jobs, and says so. One process at a time: the ranks of a job start together,
+ * and one is enough. */
 static void sweep(void) {
     DIR *folder = opendir(FOLDER);
     struct dirent *entry;
     char last[sizeof FOLDER + sizeof entry->d_name + 1], text[sizeof last + 80];
     int removed = 0;
     double start = clock_seconds();
-    while (folder && clock_seconds() - start < SWEEP && (entry = readdir(folder)) != NULL) {
+    bool alone = folder && flock(dirfd(folder), LOCK_EX | LOCK_NB) == 0;
+    while (alone && clock_seconds() - start < SWEEP && (entry = readdir(folder)) != NULL) {
         char path[sizeof last];
         struct stat is;
         if (strncmp(entry->d_name, NAME, strlen(NAME)) != 0) continue;
