@@ -113,3 +113,9 @@ trine_status input_text(char **text, size_t *bytes, uint64_t limit, const char *
     close(fd);
     return status;
 }
+
+bool input_is_named(int fd, const char *path) {
+    struct stat own, named;
+    return !fstat(fd, &own) && !lstat(path, &named) && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
+}

@@ -25,6 +25,10 @@ trine_status input_find(int *fd, const char *path);
  * TRINE_EIO, also for a folder; *fd is then -1. Not collective. */
 trine_status input_stream(int *fd, bool *waits, const char *path);
 
+/* Whether `path` is a name of the open file, itself and not by a link: another process may have removed or replaced
+ * it since. Not collective. */
+bool input_is_named(int fd, const char *path);
+
 /* For inside.h. Opens a file of an open folder, not through a link: -1 with errno ELOOP for one. Not collective. */
 int input_open_at(int folder, const char *name);
 /* Checks what was just opened, or reports the errno of that: as input_open, which closes and sets *fd to -1 after an

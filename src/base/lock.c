@@ -12,6 +12,7 @@
 
 #include "base/ending.h"
 #include "base/environment.h"
+#include "base/input.h"
 #include "base/status.h"
 
 #define ENDING ".trine-lock"
@@ -94,13 +95,6 @@ static trine_status open_file(name_lock *l, const char *label, bool *made, bool 
     return TRINE_OK;
 }
 
-/* Whether the path is still this file. */
-static bool is_there(const name_lock *l) {
-    struct stat own, named;
-    return !fstat(l->fd, &own) && !lstat(l->path, &named) && own.st_dev == named.st_dev &&
-           own.st_ino == named.st_ino;
-}
-
 /* What the owner wrote into the file, "another process" if nothing. */
 static const char *read_owner(const name_lock *l, char who[LOCK_WHO]) {
     ssize_t n = pread(l->fd, who, LOCK_WHO - 1, 0);
@@ -137,7 +131,7 @@ static trine_status take(name_lock *l, const char *label, bool *done) {
           "%s: %s is writing there, or was killed: the file system has no locks (%s), which would "
           "tell; remove %s if it was killed",
           label, read_owner(l, who), strerror(cause), l->path);
-    *done = is_there(l);
+    *done = input_is_named(l->fd, l->path);
     return *done ? write_owner(l, label) : TRINE_OK;
 }
 
@@ -176,7 +170,7 @@ trine_status name_lock_take(name_lock **lock, const char *what, const char *name
 void name_lock_release(name_lock **lock) {
     name_lock *l = *lock;
     if (!l) return;
-    if (is_there(l)) unlink(l->path);
+    if (input_is_named(l->fd, l->path)) unlink(l->path);
     ending_drop(l->path);
     close_file(l);
     free(l->path);

@@ -146,19 +146,12 @@ void board_look(void) {
 
 /* ---- Joining and leaving --------------------------------------------------------------------- */
 
-/* Whether the path is still the open file. */
-static bool is_named(int fd, const char *path) {
-    struct stat own, named;
-    return !fstat(fd, &own) && !lstat(path, &named) && own.st_dev == named.st_dev &&
-           own.st_ino == named.st_ino;
-}
-
 /* Removes a board that no process has open, whatever is in it: each of its processes has it locked until it ends. */
 static bool remove_if_dead(const char *path) {
     int fd;
     if (input_find(&fd, path) != TRINE_OK) status_clear();
-    bool dead =
-        fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, path) && unlink(path) == 0;
+    bool dead = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && input_is_named(fd, path) &&
+                unlink(path) == 0;
     if (fd >= 0) close(fd);
     return dead;
 }
@@ -201,7 +194,7 @@ static int open_board(const char *path) {
     for (int i = 0; i < OPENINGS; i++) {
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0) return -1;
-        if (lock_board(fd) && is_named(fd, path)) return fd;
+        if (lock_board(fd) && input_is_named(fd, path)) return fd;
         close(fd);
         clock_nap(APART);
     }
@@ -321,7 +314,7 @@ void board_move(uint64_t world) {
 }
 
 void board_seal(void) {
-    if (board.path[0] && !board.sealed && is_named(board.fd, board.path)) unlink(board.path);
+    if (board.path[0] && !board.sealed && input_is_named(board.fd, board.path)) unlink(board.path);
     board.sealed = true;
 }
 
