@@ -36,16 +36,15 @@ static size_t bucket_of(const void *p) {
 
 /* The entry of an address, NULL for a free one; NULL: there is none. */
 static entry *find(size_t bucket, const void *p) {
-    entry *e = atomic_load_explicit(&buckets[bucket], memory_order_acquire);
-    while (e && atomic_load_explicit(&e->at, memory_order_acquire) != p)
-        e = atomic_load_explicit(&e->next, memory_order_acquire);
+    entry *e = buckets[bucket];
+    while (e && e->at != p) e = e->next;
     return e;
 }
 
 /* Its word; -1: it is no handle. */
 static int word_of(const void *p) {
     const entry *e = p ? find(bucket_of(p), p) : NULL;
-    return e ? atomic_load_explicit(&e->word, memory_order_relaxed) : -1;
+    return e ? e->word : -1;
 }
 
 /* ---- Adding and removing, under the lock ---- */
@@ -55,8 +54,8 @@ static entry *take(size_t bucket) {
     if (e) return e;
     e = calloc(1, sizeof *e);
     if (!e) return NULL;
-    atomic_store_explicit(&e->next, atomic_load(&buckets[bucket]), memory_order_relaxed);
-    atomic_store_explicit(&buckets[bucket], e, memory_order_release);
+    e->next = buckets[bucket];
+    buckets[bucket] = e;
     return e;
 }
 
@@ -66,8 +65,8 @@ trine_status live_add(const void *p, live_kind kind, const void *owner) {
     if (!e) e = take(bucket_of(p));
     if (e) {
         e->owner = owner;
-        atomic_store_explicit(&e->word, (int)kind, memory_order_relaxed);
-        atomic_store_explicit(&e->at, p, memory_order_release);
+        e->word = (int)kind;
+        e->at = p;
     }
     pthread_mutex_unlock(&changing);
     CHECK(e, TRINE_ENOMEM, "no memory to remember a %s", types[kind]);
@@ -91,7 +90,7 @@ void live_remove(const void *p) {
     entry *e = find(bucket_of(p), p);
     if (e) {
         e->owner = NULL;
-        atomic_store_explicit(&e->at, NULL, memory_order_release);
+        e->at = NULL;
         orphan(p);
     }
     pthread_mutex_unlock(&changing);

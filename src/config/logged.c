@@ -109,18 +109,13 @@ static const char *unknown_member(const cJSON *run) {
     return NULL;
 }
 
-trine_status logged_note(const cJSON *run, const char *place, char **note) {
+void logged_say_unknown(const cJSON *run, const char *place) {
     const char *version = version_of(run), *member = unknown_member(run);
     bool newer = version && is_newer(version);
-    size_t bytes = strlen(place) + 300;
-    *note = NULL;
-    if (!newer && !member) return TRINE_OK;
-    *note = malloc(bytes);
-    CHECK(*note, TRINE_ENOMEM, "no memory for a note");
-    snprintf(*note, bytes, "%s: %s%.40s%s%s%.40s%s is ignored", place,
-             newer ? "written by version " : "", newer ? version : "",
-             newer ? ", newer than this " TRINE_VERSION ": " : "", member ? "\"run\" has \"" : "",
-             member ? member : "what is not known here",
-             member ? "\", which is not known here and" : "");
-    return TRINE_OK;
+    if (newer || member)
+        fprintf(stderr, "trine: %s: %s%.40s%s%s%.40s%s is ignored\n", place,
+                newer ? "written by version " : "", newer ? version : "",
+                newer ? ", newer than this " TRINE_VERSION ": " : "",
+                member ? "\"run\" has \"" : "", member ? member : "what is not known here",
+                member ? "\", which is not known here and" : "");
 }

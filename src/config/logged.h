@@ -19,8 +19,8 @@ typedef struct {
  * Pure. */
 trine_status logged_read(logged_options *l, const cJSON *run, const char *place);
 
-/* Says in *note, owned by the caller (free), what of `run` is not known here: that a newer version has written it, or
- * a member that no version up to this one writes; NULL: nothing. Errors: TRINE_ENOMEM. Pure. */
-trine_status logged_note(const cJSON *run, const char *place, char **note);
+/* Says on standard error what of `run` is not known here: that a newer version has written it, or a member that no
+ * version up to this one writes. Not collective. */
+void logged_say_unknown(const cJSON *run, const char *place);
 
 #endif

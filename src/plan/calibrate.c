@@ -30,15 +30,6 @@ static trine_status read_count(const reader *r, const cJSON *of, const char *nam
     return TRINE_OK;
 }
 
-/* What of the line is not known here. */
-static trine_status say_note(const cJSON *of, const char *place) {
-    char *note;
-    TRY(logged_note(of, place, &note));
-    if (note) fprintf(stderr, "trine: %s\n", note);
-    free(note);
-    return TRINE_OK;
-}
-
 /* How the run was started; the steps so far are those of another start. `line` then belongs to the run. */
 static trine_status read_run(reader *r, cJSON *line, const char *place) {
     calibrate_run *run = r->run;
@@ -48,7 +39,7 @@ static trine_status read_run(reader *r, cJSON *line, const char *place) {
     r->count = 0;
     TRY(read_count(r, of, "ranks", &run->ranks));
     TRY(read_count(r, of, "nodes", &run->nodes));
-    TRY(say_note(of, place));
+    logged_say_unknown(of, place);
     return logged_read(&run->started, of, place);
 }
 

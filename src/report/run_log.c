@@ -42,20 +42,11 @@ static trine_status add_step(run_log *l, const cJSON *o, int64_t step, const cha
     return TRINE_OK;
 }
 
-/* What of a start is not known here. */
-static trine_status say_note(const cJSON *run, const char *place) {
-    char *note;
-    TRY(logged_note(run, place, &note));
-    if (note) fprintf(stderr, "trine: %s\n", note);
-    free(note);
-    return TRINE_OK;
-}
-
 static trine_status add_start(run_log *l, cJSON *o, int64_t step, const char *place) {
     uint64_t after;
     const cJSON *run = json_member(o, "run");
     if (!cJSON_IsObject(run)) return TRINE_OK;
-    TRY(say_note(run, place));
+    logged_say_unknown(run, place);
     if (!json_integer(json_member(run, "after"), &after)) after = (uint64_t)(step ? step - 1 : 0);
     log_start start = {(int64_t)after, cJSON_DetachItemFromObjectCaseSensitive(o, "run")};
     if (!append_room(&l->starts, l->start_count, sizeof start)) cJSON_Delete(start.run);
