@@ -7,8 +7,8 @@
 # the files of recorded times, tests/costs and BUILD/costs (lines "FOLDER-NAME SECONDS"; the second counts). What does
 # not fit yet is not starved: later tests may pass it only in slots that it leaves.
 #
-# At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all" or the case, a
-# tab, the reason.
+# At the end the skips are counted by reason. BUILD/t/skips has a line for each: the test, a tab, "all", the case or
+# "part" (a test said "# skipped: REASON" within a case, harness_skipped), a tab, the reason.
 package Slots;
 use strict;
 use warnings;
@@ -29,6 +29,11 @@ sub runtests {
         $parser->callback(plan => sub { push @skips, [$name, 'all', reason($_[0])] if $_[0]->has_skip });
         $parser->callback(test => sub {
             push @skips, [$name, $_[0]->description =~ s/^- //r, reason($_[0])] if $_[0]->has_skip;
+        });
+        my %said;
+        $parser->callback(comment => sub {
+            my ($why) = $_[0]->comment =~ /^skipped: (.+)/ or return;
+            push @skips, [$name, 'part', $why] unless $said{$why}++;
         });
     });
     return $self->SUPER::runtests(@tests);
@@ -52,10 +57,10 @@ sub summary {
     my %by;
     push @{ $by{ $_->[2] } }, $_ for @{ $self->{skips} };
     for my $why (sort { @{ $by{$b} } <=> @{ $by{$a} } || $a cmp $b } keys %by) {
-        my ($tests, %names) = scalar grep { $_->[1] eq 'all' } @{ $by{$why} };
-        my $cases = @{ $by{$why} } - $tests;
-        $names{ $_->[0] } = 1 for @{ $by{$why} };
-        my @what = ($tests ? count($tests, 'test') : (), $cases ? count($cases, 'case') : ());
+        my (%number, %names);
+        $number{ $_->[1] =~ /^(all|part)$/ ? $1 : 'case' }++, $names{ $_->[0] } = 1 for @{ $by{$why} };
+        my @what = map { $number{ $_->[0] } ? count($number{ $_->[0] }, $_->[1]) : () }
+            ['all', 'test'], ['case', 'case'], ['part', 'part of a case'];
         printf "%s skipped: %s (%s)\n", join(' and ', @what), $why, join(', ', sort keys %names);
     }
     return;
@@ -63,7 +68,7 @@ sub summary {
 
 sub count {
     my ($number, $what) = @_;
-    return "$number $what" . ($number == 1 ? '' : 's');
+    return "$number $what" =~ s/^(?!1 )(\d+ \w+)/$1s/r;
 }
 
 sub write_skips {

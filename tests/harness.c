@@ -175,6 +175,13 @@ int harness_skip_ranks(int argc, char **argv, const char *reason) {
     return status;
 }
 
+void harness_skipped(const char *reason) {
+    static const char *last; /* once for all rows of a table */
+    if (reason == last || (harness_world && trine_world_rank(harness_world))) return;
+    last = reason;
+    print_message("# skipped: %s\n", reason);
+}
+
 void harness_refused(trine_status got, trine_status want, const char *text, const char *call) {
     if (got != want) {
         trine_error_print();

@@ -44,6 +44,10 @@ int harness_run_alone(const char *name, const struct CMUnitTest *tests, size_t c
 int harness_skip(const char *reason);
 /* The same of a test with several ranks, of which rank 0 prints. Collective over: MPI_COMM_WORLD. */
 int harness_skip_ranks(int argc, char **argv, const char *reason);
+/* Within a case: says that a part of it is not tested here, and why (a literal), on rank 0. tests/Slots.pm counts it. */
+void harness_skipped(const char *reason);
+#define HARNESS_NO_BF16 "bf16, which this processor does not have"
+#define HARNESS_IN_FULL "only with TRINE_FULL=1 (make check-full)"
 
 /* The call must return TRINE_OK; otherwise the error trail is printed and the test fails. */
 #define OK(call)                                                                                   \

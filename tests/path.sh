@@ -3,6 +3,10 @@
 # packages and of those that tools/deps.sh installs, with their dependencies. So a test that calls any other command
 # fails on every machine, not only on one that lacks it. CC, CXX, MPICC and MPIRUN resolve as in the caller's PATH,
 # with the other commands of that MPI. Without dpkg the PATH is unchanged.
+#
+# Some cases call a tool that make check does not install: they run where it is installed, in whatever folder of the
+# caller's PATH, and are skipped and counted elsewhere (tests/Slots.pm). TRINE_OPTIONAL names these tools; empty: none,
+# as on a machine that has no other packages than those.
 # Usage: tests/path.sh BUILD [GROUP...]: groups of tools/deps.sh (default: all)
 set -eu
 
@@ -30,8 +34,10 @@ places() {
 
 # shellcheck disable=SC2086  # "ccache gcc" is two arguments
 compilers=$(places ${CC:-cc} ${CXX:-c++}) mpi=$(places ${MPICC:-mpicc} ${MPIRUN:-mpirun})
+# shellcheck disable=SC2086  # a list of commands
+optional=$(places ${TRINE_OPTIONAL-cmake abidiff abidw python3 clang clang++})
 key=$({
-    echo "$packages" "$compilers" "$mpi"
+    echo "$packages" "$compilers" "$mpi" "$optional"
     cat "$0"
     stat -c %y /var/lib/dpkg/status
 } | cksum | tr -d ' ')
@@ -98,7 +104,7 @@ if [ ! -d "$folder" ]; then
     commands | xargs ln -sf -t "$new" # a command may be in two folders
     rm "$new/.all" "$new/.owned"
     # shellcheck disable=SC2046,SC2086  # one argument each
-    ln -sf -t "$new" $(realpath -s $compilers $mpi $(of_mpi))
+    ln -sf -t "$new" $(realpath -s $compilers $mpi $optional $(of_mpi))
     # Another make may have created it first.
     mv -T "$new" "$folder" 2>/dev/null || rm -r "$new"
 fi

@@ -68,6 +68,19 @@ check "a test that calls a command of no package fails" fails calls "surplus: no
 echo 1..1
 surplus && echo ok 1
 END
+command_of cmake
+with_tools() {
+    local path
+    path=$(PATH=$tree/mine:$PATH tests/path.sh build build test) && [ "$("$path/cmake")" = "cmake of mine" ] &&
+        [ "$(PATH=$path tests/path.sh build build test)" = "$path" ]
+}
+check "a tool that some cases use is there if it is installed" with_tools
+without_tools() {
+    local path
+    path=$(TRINE_OPTIONAL='' PATH=$tree/mine:$PATH tests/path.sh build build test) && [ ! -e "$path/cmake" ]
+}
+check "without TRINE_OPTIONAL it is not" without_tools
+
 check "a test that declares what it needs fails before it waits" \
     fails waits "not ok 1 - tests/suite/waits.t needs surplus, which is not in its PATH" <<'END'
 #!/bin/sh

@@ -187,6 +187,9 @@ check "a part whose test was skipped is not run, with the reason" \
 check "nor is one in which another test was run" table 77 'fourth +[0-9]+ s  not run:. +other-sun: no sun' fourth
 check "a failure comes before that" table 1 'third .*not run:.*first .*FAILED' third first
 check "skips are counted by reason" table 77 '1 case skipped: no moon .other-most..1 test skipped: no sun .other-sun' fourth
+printf '#!/bin/sh\n# TEST full=fifth\necho 1..2\nfor n in 1 2; do echo "# skipped: no stars"; echo ok $n; done\n' >tests/other/parts.t
+chmod +x tests/other/parts.t
+check "parts of a case, once for each test" table 0 '1 part of a case skipped: no stars .other-parts.' fifth
 check "an unknown part" fails tests/full.sh build nowhere
 check "one part alone" tests/full.sh build other
 nothing_run() {

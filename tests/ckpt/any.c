@@ -603,7 +603,7 @@ static void from_device_to_device(void **state) {
     if (full)
         RUN(on_two_devices);
     else
-        print_message("# skipped: only with TRINE_FULL=1 (make check-full)\n");
+        harness_skipped(HARNESS_IN_FULL);
 }
 
 static int setup(void **state) {

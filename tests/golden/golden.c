@@ -223,7 +223,7 @@ static bool possible(const char *on, const precision *p) {
 
 static void run(const char *text, const char *on, const precision *p) {
     if (!possible(on, p)) {
-        print_message("# skipped: the processor has neither AVX-512 BF16 nor AMX\n");
+        harness_skipped(HARNESS_NO_BF16);
         return;
     }
     golden g = read_golden(text);

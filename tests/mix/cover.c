@@ -42,7 +42,7 @@ static void in_bf16_on_ref(void **state) {
 static void in_bf16_on_cpu(void **state) {
     (void)state;
     if (!training_has_bf16()) {
-        print_message("# skipped: this processor has neither AVX-512 BF16 nor AMX\n");
+        harness_skipped(HARNESS_NO_BF16);
         return;
     }
     check(LAYOUT_BF16_CPU, LAYOUT_BF16_CPU);

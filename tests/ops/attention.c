@@ -165,7 +165,7 @@ static device *open_type(trine_dtype type) {
     const device_config config = {.kind = DEVICE_CPU, .threads = 2, .compute = type};
     device *d = NULL;
     if (type == TRINE_BF16 && !cpu_has_bf16(levels_highest()))
-        print_message("# not tested: bf16, which this processor does not have\n");
+        harness_skipped(HARNESS_NO_BF16);
     else
         OK(device_open_with(&d, &config));
     return d;

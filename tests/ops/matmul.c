@@ -177,7 +177,7 @@ static device *open_types(device_kind kind, types t) {
         .kind = kind, .threads = 2, .compute = t.compute, .grads = t.grads};
     device *d = NULL;
     if (kind == DEVICE_CPU && t.compute == TRINE_BF16 && !cpu_has_bf16(levels_highest()))
-        print_message("# not tested: bf16, which this processor does not have\n");
+        harness_skipped(HARNESS_NO_BF16);
     else
         OK(device_open_with(&d, &config));
     return d;

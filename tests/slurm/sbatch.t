@@ -88,8 +88,9 @@ ends() {
     eventually 300 is "$1" "$2" "$3" && { [ -z "${4:-}" ] || [ "$(field "$1" ExitCode)" = "$4" ]; }
 }
 
+# steps NAME: of its log; a line of a validation alone is none
 steps() {
-    if [ -s "$dir/$1.jsonl" ]; then wc -l <"$dir/$1.jsonl"; else echo 0; fi
+    if [ -s "$dir/$1.jsonl" ]; then grep -c '"loss":[0-9]' "$dir/$1.jsonl" || true; else echo 0; fi
 }
 
 has_steps() {
@@ -133,9 +134,9 @@ no_processes() {
 
 # as_undisturbed NAME: its log has every step exactly once, with the numbers of the undisturbed run
 as_undisturbed() {
-    numbers "$dir/$1.jsonl" >"$dir/a" && numbers "$dir/undisturbed.jsonl" >"$dir/all" &&
-        head -n $((3 * $(steps "$1"))) "$dir/all" >"$dir/b" && grep -q '"loss":[0-9]' "$dir/b" &&
-        diff "$dir/a" "$dir/b"
+    grep '"loss":[0-9]' "$dir/$1.jsonl" >"$dir/told.steps" &&
+        grep -m "$(steps "$1")" '"loss":[0-9]' "$dir/undisturbed.jsonl" >"$dir/all.steps" &&
+        numbers "$dir/told.steps" >"$dir/a" && numbers "$dir/all.steps" >"$dir/b" && diff "$dir/a" "$dir/b"
 }
 
 # ---- The cases
@@ -269,7 +270,7 @@ range_as_undisturbed() {
 
 undisturbed() {
     local most
-    most=$(wc -l "$dir"/{told,long}.jsonl | awk '$2 != "total" && $1 > n { n = $1 } END { print n }')
+    most=$(printf '%s\n' "$(steps told)" "$(steps long)" | sort -n | tail -n 1)
     # shellcheck disable=SC2086  # words are meant to be split
     tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$most" --save "$dir/undisturbed" \
         --log "$dir/undisturbed.jsonl"

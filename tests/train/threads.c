@@ -51,7 +51,7 @@ static void in_bf16(void **state) {
     (void)state;
     trine_config c = config_of(trine_world_size(harness_world));
     if (!training_has_bf16()) {
-        print_message("# not tested: bf16, which this processor does not have\n");
+        harness_skipped(HARNESS_NO_BF16);
         return;
     }
     OK(family_find(&c.model.family, "qwen3"));

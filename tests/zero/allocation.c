@@ -176,7 +176,7 @@ static void visit(trine_layout layout) {
 
 static void step_on(const char *name) {
     if (!COUNTED) {
-        print_message("# skipped: this C library's allocator cannot be interposed\n");
+        harness_skipped("this C library's allocator cannot be interposed");
         return;
     }
     backend = name;

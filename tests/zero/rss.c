@@ -161,7 +161,7 @@ static void check_type(const char *name, bool bf16) {
 static void gpt2_in_each_type(void **state) {
     (void)state;
     if (!getenv("TRINE_FULL") || ranks() > 1) {
-        print_message("# skipped: only one rank with TRINE_FULL=1 (make check-full)\n");
+        harness_skipped(ranks() > 1 ? "only one rank" : HARNESS_IN_FULL);
         return;
     }
     one_matmul();
@@ -169,7 +169,7 @@ static void gpt2_in_each_type(void **state) {
     if (training_has_bf16())
         check_type("bf16, B 4, T 512", true);
     else
-        print_message("# bf16 skipped: this processor has neither AVX-512 BF16 nor AMX\n");
+        harness_skipped(HARNESS_NO_BF16);
 }
 
 /* One sequence of 128 tokens: nearly all memory is that of the parameters, 16 bytes each. `layers` 0: all. */
@@ -188,7 +188,7 @@ static void check_model(const char *preset, int layers) {
 static void families(void **state) {
     (void)state;
     if (!getenv("TRINE_FULL") || ranks() > 1) {
-        print_message("# skipped: only one rank with TRINE_FULL=1 (make check-full)\n");
+        harness_skipped(ranks() > 1 ? "only one rank" : HARNESS_IN_FULL);
         return;
     }
     one_matmul();
