@@ -58,6 +58,7 @@ struct trine_world {
     void *watchdog; /* the watchdog's own communicator; NULL in a world of one */
     int *told;      /* (size) messages sent to each rank on it */
     int heard;      /* and received */
+    struct match_room *shown; /* watch/match.c's: copies of this rank's calls on their way to others */
     bool leaves;    /* in trine_world_destroy: nothing is sent any more */
     void (*look)(void *context); /* mesh/gpu.c's, called from every wait; NULL: nothing to check */
     void *look_context;

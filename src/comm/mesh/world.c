@@ -117,9 +117,10 @@ static trine_status take_memory(trine_world *world) {
     world->hosts = calloc(size, sizeof *world->hosts);
     world->names = calloc(size, sizeof *world->names);
     world->told = calloc(size, sizeof *world->told);
+    world->shown = match_room_make();
     world->addends = calloc(size + 1, sizeof *world->addends);
     world->scratch = scratch ? aligned_alloc(ARENA_ALIGN, scratch) : NULL;
-    CHECK(world->hosts && world->names && world->told && world->addends &&
+    CHECK(world->hosts && world->names && world->told && world->shown && world->addends &&
               (world->scratch || !scratch),
           TRINE_ENOMEM, "no memory for communication among %d ranks (%zu bytes of scratch)",
           world->size, scratch);
@@ -132,6 +133,7 @@ static void destroy(trine_world **world) {
     if (w->watched) board_begin_leaving();
     watchdog_leave(w);
     group_destroy(&w->comm);
+    match_room_free(w->shown);
     mpi_free(&w->watchdog);
     if (w->owns_origin) mpi_free(&w->origin);
     if (w->finalise) {

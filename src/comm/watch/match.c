@@ -23,6 +23,37 @@ typedef struct {
     call_message wanted; /* that the sender of this waits for */
 } record;
 
+#define NEIGHBOURS 2 /* in a group */
+#define COPIES     4
+
+/* What neighbours are told of the calls; MPI reads it until they have received it. */
+typedef struct {
+    record record;
+    MPI_Request requests[NEIGHBOURS];
+    bool on_its_way;
+} shown_copy;
+
+struct match_room {
+    shown_copy copies[COPIES];
+};
+
+match_room *match_room_make(void) {
+    return calloc(1, sizeof(match_room));
+}
+
+static bool is_free(shown_copy *c) {
+    int done = 1;
+    if (c->on_its_way) MPI_Testall(NEIGHBOURS, c->requests, &done, MPI_STATUSES_IGNORE);
+    c->on_its_way = !done;
+    return done;
+}
+
+void match_room_free(match_room *room) {
+    for (int i = 0; room && i < COPIES; i++)
+        if (!is_free(&room->copies[i])) return;
+    free(room);
+}
+
 /* ---- Signatures ------------------------------------------------------------------------------ */
 
 _Static_assert(TRINE_TALLY_KINDS <= 16, "a kind has four bits");
@@ -92,49 +123,63 @@ static MPI_Comm channel(const trine_world *world) {
     return ((const mpi_state *)world->watchdog)->comm;
 }
 
-/* The copy is freed once sent, or else leaked: the receiver may be gone. */
-static void show_to(const trine_comm *comm, const int *ranks, int n, const call_message *wanted) {
+/* Sends *copy to n ranks; false: not all have received it in time. */
+static bool send_copy(const trine_comm *comm, record *copy, MPI_Request *requests, const int *ranks,
+                      int n, const call_message *wanted) {
     const call_trail *t = comm->trail;
     trine_world *world = comm->world;
-    record *copy = malloc(sizeof *copy);
-    MPI_Request *requests = calloc((size_t)n, sizeof *requests);
-    if (copy && requests) {
-        *copy = (record){.context = t->context, .number = t->number, .found = t->found};
-        memcpy(copy->kept, t->kept, sizeof copy->kept);
-        if (wanted) copy->wanted = *wanted;
-        for (int i = 0; i < n; i++) {
-            MPI_Isend(copy, (int)sizeof *copy, MPI_BYTE, ranks[i], TAG_CALLS, channel(world),
-                      &requests[i]);
-            world->told[ranks[i]]++;
-        }
-        int done = 0;
-        double last = 0;
-        for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
-            MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
-            if (!done) clock_nap(0.001);
-        }
-        if (!done) copy = NULL;
+    *copy = (record){.context = t->context, .number = t->number, .found = t->found};
+    memcpy(copy->kept, t->kept, sizeof copy->kept);
+    if (wanted) copy->wanted = *wanted;
+    for (int i = 0; i < n; i++) {
+        MPI_Isend(copy, (int)sizeof *copy, MPI_BYTE, ranks[i], TAG_CALLS, channel(world),
+                  &requests[i]);
+        world->told[ranks[i]]++;
     }
-    free(copy);
-    free(requests);
+    int done = 0;
+    double last = 0;
+    for (double left = GRACE; left > 0 && !done; left -= watch_step(&last)) {
+        MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
+        if (!done) clock_nap(0.001);
+    }
+    return done;
+}
+
+/* A copy that is not on its way; NULL: all are, to ranks that are gone or do not answer, which the watchdog names. */
+static shown_copy *free_copy(match_room *room) {
+    for (int i = 0; i < COPIES; i++)
+        if (is_free(&room->copies[i])) return &room->copies[i];
+    return NULL;
+}
+
+/* Up to NEIGHBOURS ranks. Allocates nothing: a step in which a peer is late does not either. */
+static void show_to(const trine_comm *comm, const int *ranks, int n, const call_message *wanted) {
+    shown_copy *c = free_copy(comm->world->shown);
+    if (!c) return;
+    for (int i = 0; i < NEIGHBOURS; i++) c->requests[i] = MPI_REQUEST_NULL;
+    c->on_its_way = !send_copy(comm, &c->record, c->requests, ranks, n, wanted);
 }
 
 /* If the calls of a group's ranks differ, those of some neighbours do. */
 static void show_to_neighbours(const trine_comm *comm) {
-    int ranks[2], n = 1, size = comm->size;
+    int ranks[NEIGHBOURS], n = 1, size = comm->size;
     ranks[0] = comm->members[(comm->rank + 1) % size];
     ranks[1] = comm->members[(comm->rank + size - 1) % size];
     if (size > 2) n = 2;
     show_to(comm, ranks, n, NULL);
 }
 
+/* The difference that ends the group. What is not received in time is leaked: MPI may still read it. */
 static void show_to_all(const trine_comm *comm) {
     int n = 0, *ranks = calloc((size_t)comm->size, sizeof *ranks);
-    if (!ranks) return;
-    for (int i = 0; i < comm->size; i++)
+    record *copy = malloc(sizeof *copy);
+    MPI_Request *requests = calloc((size_t)comm->size, sizeof *requests);
+    for (int i = 0; ranks && i < comm->size; i++)
         if (i != comm->rank) ranks[n++] = comm->members[i];
-    show_to(comm, ranks, n, NULL);
+    if (ranks && copy && requests && !send_copy(comm, copy, requests, ranks, n, NULL)) copy = NULL;
     free(ranks);
+    free(copy);
+    free(requests);
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------- */

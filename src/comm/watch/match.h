@@ -21,6 +21,11 @@
 /* Elements of a call that a signature can tell apart: fewer than 2^40. Roots are compared modulo 2^15. */
 #define MATCH_COUNTS ((uint64_t)1 << 40)
 
+/* A world's room for what it tells of its calls. make: NULL: out of memory. free: before the watchdog's communicator
+ * is; what has not been received stays, since MPI may still read it. */
+typedef struct match_room match_room;
+match_room *match_room_make(void);
+void match_room_free(match_room *room);
 /* The calls of a new group. `world` counts its meshes; ranks of the group have the same `members` (n). */
 void match_begin(trine_comm *comm);
 /* Adds a collective to the group's chain, or refuses any call of a group in which a difference was found. Errors:
