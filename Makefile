@@ -35,8 +35,9 @@
 #   make abi-check    the shared library against packaging/abi, the record of the last release; make abi-record writes it
 #   make layers, format-check, deps, clean
 #
-# CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. Tests need
-# neither: build/emu/libtrine_cuda.so is the same code on the CPU (docs/testing.md).
+# CUDA=0 builds without CUDA, CUDA=1 fails if it is missing; CUDA_HOME and NCCL_HOME are its locations. CUDA_SM=90 builds
+# for that architecture alone (default: "80 90"), in half the time. Tests need neither: build/emu/libtrine_cuda.so is
+# the same code on the CPU (docs/testing.md).
 # PCRE2=/opt/pcre2 builds with the PCRE2 of that prefix; default: the system's (docs/tokenizers.md).
 # MPI_ABI=1 builds with mpicc_abi (MPICC=) for any library with MPI 5's standard ABI, libmpi_abi (docs/mpi.md).
 # MARCH=x86-64-v3 builds for other machines (default: native): any -march= of the compiler. A processor that lacks
@@ -299,7 +300,7 @@ $(BUILD)/bench/%: bench/%.c $(BENCH_PARTS) $(LIB)
 
 # If CUDA is found, this file is read again with the variables of tools/cuda.sh: CUDA_NVCC, CUDA_ARCH, ...
 cuda:
-	@tools/cuda.sh $(BUILD) '$(CUDA)'
+	@CUDA_SM='$(CUDA_SM)' tools/cuda.sh $(BUILD) '$(CUDA)'
 	@$(MAKE) --no-print-directory PROBED=yes cuda-object
 
 ifdef PROBED

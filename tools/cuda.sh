@@ -6,7 +6,7 @@
 # nvcc is NVCC, else CUDA_HOME/bin/nvcc, else the nvcc of PATH, else /usr/local/cuda/bin/nvcc. nccl.h is looked
 # for in NCCL_HOME/include, else in the compiler's include path, else in pip's nvidia-nccl in the active virtual
 # environment. The NCCL library itself is opened at run time and may be missing here. Needs no GPU. A result
-# for the same locations is kept and not probed again.
+# for the same locations is kept and not probed again. CUDA_SM="90": for these architectures only (default: "80 90").
 set -eu
 shopt -s extglob
 
@@ -38,8 +38,9 @@ say() {
 
 # The flags for those of our target architectures that this nvcc supports, with PTX of the newest for later GPUs.
 architectures() {
-    "$nvcc" --list-gpu-arch | awk '
-        /^compute_(80|90)$/ { sub(/compute_/, ""); known[n++] = $1 }
+    "$nvcc" --list-gpu-arch | awk -v wanted=" ${CUDA_SM:-80 90} " '
+        { sub(/compute_/, "") }
+        index(wanted, " " $1 " ") { known[n++] = $1 }
         END {
             for (i = 0; i < n; i++) printf " -gencode=arch=compute_%s,code=sm_%s", known[i], known[i]
             if (n) printf " -gencode=arch=compute_%s,code=compute_%s", known[n - 1], known[n - 1]
@@ -132,12 +133,17 @@ if ! command -v "$nvcc" >/dev/null; then
     exit 0
 fi
 
-key="# $(command -v "$nvcc") $(stat -Lc %Y "$(command -v "$nvcc")") NCCL_HOME=${NCCL_HOME:-} VIRTUAL_ENV=${VIRTUAL_ENV:-} $(cksum <"$0")"
+key="# $(command -v "$nvcc") $(stat -Lc %Y "$(command -v "$nvcc")") NCCL_HOME=${NCCL_HOME:-} VIRTUAL_ENV=${VIRTUAL_ENV:-} CUDA_SM=${CUDA_SM:-} $(cksum <"$0")"
 if [ "$(head -n 1 "$mk" 2>/dev/null)" = "$key" ] && grep -q '^CUDA_NCCL :=' "$mk"; then
     sed -n 's/^# found: /CUDA: /p' "$mk"
     exit 0
 fi
 
+for sm in ${CUDA_SM:-}; do
+    "$nvcc" --list-gpu-arch | grep -qx "compute_$sm" && continue
+    echo "CUDA_SM=$CUDA_SM: $nvcc has $("$nvcc" --list-gpu-arch | sed 's/compute_//' | xargs)" >&2
+    exit 1
+done
 flags=$(architectures)
 # shellcheck disable=SC2086
 if ! probe cuda $flags -cudart static -lcublasLt; then

@@ -93,7 +93,7 @@ with_nccl() {
     cat >"$dir/some/bin/nvcc" <<'NVCC'
 #!/bin/bash
 case " $* " in
-*--list*) echo compute_90 ;;
+*--list*) printf 'compute_%s\n' 80 90 100 ;;
 *" -c "* | *" -E "*) exec ${CXX:-c++} -x c++ -nostdinc -nostdinc++ -I"${0%/bin/*}/include" "$@" ;;
 esac
 NVCC
@@ -112,6 +112,12 @@ old_header() {
     with_nccl NCCL_HOME="$dir/old" | grep "no nccl.h 2.18 or newer" && ! grep CUDA_NCCL "$dir/build/cuda.mk"
 }
 
+one_architecture() {
+    with_nccl && grep -x 'CUDA_ARCH := .*sm_80 .*sm_90 .*=compute_90' "$dir/build/cuda.mk" &&
+        with_nccl CUDA_SM=100 && grep -E '^CUDA_ARCH := [^ ]*code=sm_100 [^ ]*code=compute_100$' "$dir/build/cuda.mk" &&
+        ! with_nccl CUDA_SM="90 75" 2>"$dir/error" && grep -x "CUDA_SM=90 75: $dir/some/bin/nvcc has 80 90 100" "$dir/error"
+}
+
 wheel() {
     local folder=$dir/venv/lib/python3.11/site-packages/nvidia/nccl
     has_nccl "$folder" 2 27 3
@@ -121,6 +127,7 @@ wheel() {
 }
 
 check "without CUDA: one line reports it" none_found
+check "CUDA_SM: the architectures, which nvcc must have" one_architecture
 check "CUDA=0: no search, no output" not_looked_for
 check "CUDA=1 without CUDA is an error" insisted_on
 check "CUDA=1 prints the compiler's messages" broken
