@@ -1,8 +1,8 @@
 /* Trine: distributed training of GPT-style transformers over data-, tensor- and pipeline-parallel
- * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the public API, except for checkpoints
- * (trine_checkpoint.h), a training loop of one's own (trine_loop.h), text generation (trine_generate.h),
- * user-defined models (trine_model.h), a single linear layer (trine_linear.h) and worlds of a program's own MPI
- * communicators (trine_mpi.h).
+ * ranks with ZeRO-0/1/2/3, started by mpirun. This header is the public API, with the values that its fields take in
+ * trine_types.h and communication in trine_comm.h, except for checkpoints (trine_checkpoint.h), a training loop of
+ * one's own (trine_loop.h), text generation (trine_generate.h), user-defined models (trine_model.h), a single linear
+ * layer (trine_linear.h) and worlds of a program's own MPI communicators (trine_mpi.h).
  *
  * Conventions. Every function that can fail returns a trine_status; on failure a trail of
  * file:line frames is kept, which trine_error_print() prints once. "Collective over: G" means that
@@ -21,7 +21,7 @@
 #ifndef TRINE_H
 #define TRINE_H
 
-#include "trine_comm.h"
+#include "trine_types.h"
 
 #define TRINE_VERSION "0.2.0"
 
@@ -31,69 +31,10 @@ extern "C" {
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* What the kernels for CPUs use of a processor: the levels of the x86-64 psABI, v4 with AVX512_BF16, and the
- * same with AMX in oneDNN. oneDNN is held to the level, too. BASE: the architecture without more, on other
- * processors than x86-64 and in a build below x86-64-v2; there oneDNN takes what the processor has. AUTO: the
- * highest that the build and the processors of all ranks have. A build for one processor (MARCH) has one level,
- * and with AVX512_BF16 the last two; one for any (MARCH=any) has all from v2 on. */
-#define TRINE_CPU_LEVEL_LIST(X)                                                                    \
-    X(TRINE_CPU_AUTO, "auto")                                                                      \
-    X(TRINE_CPU_BASE, "base")                                                                      \
-    X(TRINE_CPU_V2, "v2")                                                                          \
-    X(TRINE_CPU_V3, "v3")                                                                          \
-    X(TRINE_CPU_V4, "v4")                                                                          \
-    X(TRINE_CPU_V4_BF16, "v4-bf16")                                                                \
-    X(TRINE_CPU_V4_AMX, "v4-amx")
-
-typedef enum {
-#define TRINE_CPU_LEVEL_ENUM(name, text) name,
-    TRINE_CPU_LEVEL_LIST(TRINE_CPU_LEVEL_ENUM)
-#undef TRINE_CPU_LEVEL_ENUM
-    TRINE_CPU_LEVELS
-} trine_cpu_level;
-
-/* A model as lists of layers: trine_model.h. */
-typedef struct trine_family trine_family;
-
-/* How the frequencies of rotary positions are changed to reach positions beyond those of an earlier training, as
- * transformers does (modeling_rope_utils). LINEAR: divided by `factor`. LLAMA3: wavelengths above original_length /
- * low_freq_factor are multiplied by `factor`, those below original_length / high_freq_factor stay, those between are
- * interpolated. */
-#define TRINE_ROPE_LIST(X)                                                                         \
-    X(TRINE_ROPE_DEFAULT, "default")                                                               \
-    X(TRINE_ROPE_LINEAR, "linear")                                                                 \
-    X(TRINE_ROPE_LLAMA3, "llama3")
-
-typedef enum {
-#define TRINE_ROPE_ENUM(name, text) name,
-    TRINE_ROPE_LIST(TRINE_ROPE_ENUM)
-#undef TRINE_ROPE_ENUM
-} trine_rope_kind;
-
-typedef struct {
-    trine_rope_kind kind;
-    double factor;
-    double low_freq_factor, high_freq_factor; /* LLAMA3 */
-    int original_length;                      /* LLAMA3: original_max_position_embeddings */
-} trine_rope_scaling;
-
-/* Low-rank adapters: Hu et al., "LoRA: low-rank adaptation of large language models", ICLR 2022. Beside the matrices
- * W that `targets` names, y = W x + scale B A dropout(x), with A (rank, in) and B (out, rank); names, defaults and
- * initial values are PEFT's (A uniform, with variance 1 / (3 in); B 0). */
-#define TRINE_LORA_TARGETS 256
-typedef struct {
-    int rank;       /* 0: no adapters */
-    double alpha;   /* scale = alpha / rank; 0: 8 */
-    double dropout; /* in [0, 1): of the adapters' inputs */
-    bool rslora;    /* scale = alpha / sqrt(rank): Kalajdzievski, "A rank stabilization scaling factor", 2023 */
-    char targets[TRINE_LORA_TARGETS]; /* "q_proj,v_proj": ends of the matrices' names in a block, or "all-linear";
-                                         "": q_proj, v_proj and c_attn, those of them that the family has */
-} trine_lora;
-
 /* The transformer, by default GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
  * 2019): pre-layer-norm blocks, GELU (tanh form), learned positions, biases everywhere. `family` decides which layers
  * it has, and so which of the later sizes are used (trine_model.h). */
-typedef struct {
+struct trine_model {
     const trine_family *family; /* NULL: trine_gpt2 */
     int num_layers;          /* L */
     int hidden_size;         /* C */
@@ -116,47 +57,9 @@ typedef struct {
     const char *trained;      /* which tensors are trained, the others are frozen: "-GLOB" freezes and "+GLOB" trains
                                  those whose names in files match (fnmatch), separated by commas; the last that
                                  matches counts. Borrowed; NULL: all, with adapters theirs alone */
-} trine_model;
+};
 
-typedef enum { TRINE_ZERO_0, TRINE_ZERO_1, TRINE_ZERO_2, TRINE_ZERO_3 } trine_zero;
-
-#define TRINE_SCHEDULE_LIST(X)                                                                     \
-    X(TRINE_NAIVE, "naive", "one micro-batch in flight")                                           \
-    X(TRINE_GPIPE, "gpipe", "all forwards, then all backwards")                                    \
-    X(TRINE_1F1B, "1f1b", "one forward, one backward")                                             \
-    X(TRINE_INTERLEAVED, "interleaved", "1f1b over several chunks per stage")                      \
-    X(TRINE_ZB, "zb", "zero bubble: weight gradients apart, where a stage would wait")             \
-    X(TRINE_ZBV, "zbv", "zero bubble over two chunks per stage, placed in a V")                    \
-    X(TRINE_V_HALF, "v-half", "two chunks per stage in a V, half the activations of 1f1b")         \
-    X(TRINE_BFS, "bfs", "breadth first: all micro-batches through a chunk, then the next")
-
-typedef enum {
-#define TRINE_SCHEDULE_ENUM(name, text, words) name,
-    TRINE_SCHEDULE_LIST(TRINE_SCHEDULE_ENUM)
-#undef TRINE_SCHEDULE_ENUM
-    TRINE_SCHEDULES
-} trine_schedule;
-
-/* The activations that a unit keeps between forward and backward (Korthikanti et al., "Reducing
- * activation recomputation in large transformer models", MLSys 2023). Attention scores and
- * probabilities, which that paper's selective recomputation drops, are never kept here.
- *   none        everything that backward reads
- *   selective   not the outputs of norms and GELU, which are recomputed; no matrix product is repeated
- *   full        only the unit's input
- * Results are bitwise equal in all three. */
-#define TRINE_RECOMPUTE_LIST(X)                                                                    \
-    X(TRINE_RECOMPUTE_NONE, "none")                                                                \
-    X(TRINE_RECOMPUTE_SELECTIVE, "selective")                                                      \
-    X(TRINE_RECOMPUTE_FULL, "full")
-
-typedef enum {
-#define TRINE_RECOMPUTE_ENUM(name, text) name,
-    TRINE_RECOMPUTE_LIST(TRINE_RECOMPUTE_ENUM)
-#undef TRINE_RECOMPUTE_ENUM
-    TRINE_RECOMPUTES
-} trine_recompute;
-
-typedef struct {
+struct trine_parallel {
     trine_layout layout;  /* dp 0: ranks / (tp x pp) */
     trine_zero zero;      /* what is sharded over dp: Rajbhandari et al., "ZeRO", SC 2020, section 5 */
     trine_schedule schedule;
@@ -206,7 +109,7 @@ typedef struct {
                              TRINE_EUNSUPPORTED where there is none; ref: always so; refused with cuda */
     trine_cpu_level cpu_level; /* cpu: the same on all ranks; TRINE_EUNSUPPORTED where the build or a processor lacks
                                   it, or where oneDNN has been used at a higher one in this process */
-} trine_parallel;
+};
 
 /* Mixed precision (Micikevicius et al., "Mixed precision training", ICLR 2018): 16-bit weights,
  * activations and their gradients; fp32 master weights, moments and sums of weight gradients; the
@@ -214,35 +117,18 @@ typedef struct {
  * do not underflow: a step whose gradients are not all finite is skipped by every rank, after
  * `hysteresis` such steps the scale is halved, and after loss_scale_window finite steps in a row it is
  * doubled (Megatron-LM's DynamicGradScaler). bf16 has fp32's range and no loss scale. */
-typedef struct {
+struct trine_precision {
     bool bf16, fp16;         /* at most one; none: fp32 */
     trine_dtype grads;       /* of weight gradients: TRINE_F32, or the 16-bit compute type, in which
                                 they are then accumulated and reduced */
     double loss_scale;         /* fp16: static loss scale; 0: dynamic */
     double initial_loss_scale, min_loss_scale; /* an overflow at the minimum aborts the job */
     int loss_scale_window, hysteresis;
-} trine_precision;
-
-/* WSD: warm-up, stable, decay (Hu et al., "MiniCPM", 2024): lr until lr_wsd_decay_iters before the end of the
- * decay. */
-typedef enum { TRINE_DECAY_COSINE, TRINE_DECAY_LINEAR, TRINE_DECAY_CONSTANT, TRINE_DECAY_WSD } trine_lr_decay;
-
-/* How WSD falls, with r from 0 to 1 the share of its decay that is done, to min_lr + f(r) (lr - min_lr). */
-#define TRINE_WSD_LIST(X)                                                                          \
-    X(TRINE_WSD_EXPONENTIAL, "exponential") /* 2 * 0.5^r - 1 */                                    \
-    X(TRINE_WSD_LINEAR, "linear")           /* 1 - r */                                            \
-    X(TRINE_WSD_COSINE, "cosine")           /* (cos(pi r) + 1) / 2 */                              \
-    X(TRINE_WSD_MINUS_SQRT, "minus_sqrt")   /* 1 - sqrt(r) */
-
-typedef enum {
-#define TRINE_WSD_ENUM(name, text) name,
-    TRINE_WSD_LIST(TRINE_WSD_ENUM)
-#undef TRINE_WSD_ENUM
-} trine_wsd_decay;
+};
 
 /* AdamW (Loshchilov and Hutter, 2019), linear warm-up, then decay from lr to min_lr over
  * lr_decay_iters (0: train_iters) as Megatron-LM does. */
-typedef struct {
+struct trine_optimizer {
     double lr, min_lr;
     int lr_warmup_iters, lr_decay_iters;
     trine_lr_decay lr_decay_style;
@@ -252,13 +138,9 @@ typedef struct {
     double weight_decay, adam_beta1, adam_beta2, adam_eps;
     double clip_grad; /* global norm; 0: no clipping */
     bool decay_all;   /* decay biases, norms and positions too */
-} trine_optimizer;
+};
 
-/* Whether something begins anew in each document of the samples. AUTO: if the token files say where documents begin
- * (docs/formats.md, windows). */
-typedef enum { TRINE_RESET_AUTO, TRINE_RESET_YES, TRINE_RESET_NO } trine_reset;
-
-typedef struct {
+struct trine_data {
     const char *data_path;     /* token file, glob, or a blend by weight: "0.7 a_*.bin 0.3 b.bin", with a backslash
                                   before blanks and backslashes in a path */
     const char *val_data_path; /* the same; NULL: no validation */
@@ -272,21 +154,16 @@ typedef struct {
     trine_reset reset_position_ids;   /* positions: a document's first token has position 0 */
     int end_token; /* for files that do not say where documents begin: the id that ends one; the next token begins
                       another. -1: the tokenizer's. Read only with a reset that is YES */
-} trine_data;
-
-/* The first and the last step of --trace-steps, counted from 1; {0, 0}: 10 to 12. */
-typedef struct {
-    int first, last;
-} trine_steps;
+};
 
 /* The recorder (docs/seeing.md). */
-typedef struct {
+struct trine_trace {
     const char *file;  /* of all ranks' instructions, waits, collectives and messages in these steps; NULL: none */
     trine_steps steps;
     bool no_ring;      /* do not record the last two steps */
-} trine_trace;
+};
 
-typedef struct {
+struct trine_config {
     trine_model model;
     trine_parallel parallel;
     trine_precision precision;
@@ -298,7 +175,7 @@ typedef struct {
                               micro-batches; 0: micro x dp */
     int train_iters;
     int eval_iters; /* global batches per validation */
-} trine_config;
+};
 
 /* Defaults: gpt2's sizes with the token file's vocabulary, zero 0, 1f1b, two gather buffers, AdamW
  * with PyTorch's betas. */
@@ -319,7 +196,7 @@ size_t trine_struct_size(const char *name);
 typedef struct trine_trainer trine_trainer;
 
 /* Metrics of a step; the same on every rank except `seconds`. */
-typedef struct {
+struct trine_metrics {
     int64_t step;      /* counts from 1 */
     double loss;       /* nats a token, mean over the supervised tokens of the global batch; NaN without any */
     double grad_norm;  /* global, before clipping */
@@ -333,10 +210,10 @@ typedef struct {
     int64_t skips;       /* steps skipped so far */
     double loss_scale;   /* of this step; 1 except in fp16 */
     double joules;       /* of all nodes' processors in this step; 0: not all of them tell it */
-} trine_metrics;
+};
 
 /* When to save and what to load; used by trine_checkpoint.h. */
-typedef struct {
+struct trine_checkpoint {
     const char *save;  /* folder for checkpoints; NULL: none are saved */
     int save_interval; /* steps; 0: only at the end or on a request to stop */
     int keep;          /* number of newest checkpoints to keep; 0: all */
@@ -351,21 +228,18 @@ typedef struct {
                                of `load` or `pretrained` and trains; NULL: none */
     double max_minutes;     /* save and stop after this many minutes; 0: never. With TRINE_DECAY_WSD the decay begins
                                in time to end before */
-} trine_checkpoint;
+};
 
 /* A layout that trine_plan has chosen. */
-typedef struct {
+struct trine_planned {
     double seconds;    /* of a step, by the forecast; 0: there is no plan */
     int layouts;       /* that are valid, of which it is the fastest */
     char options[240]; /* of the layout: "--dp 2 --tp 1 --pp 1 --zero 1 --micro-batch-size 4" */
-} trine_planned;
-
-/* Progress bars: AUTO: on a terminal; LINE: never; BAR: on anything. */
-typedef enum { TRINE_PROGRESS_AUTO, TRINE_PROGRESS_LINE, TRINE_PROGRESS_BAR } trine_progress;
+};
 
 /* A trainer's command line: the options of the example trainers, with Megatron-LM's names where it
  * has them. They fill the structs and nothing else. */
-typedef struct {
+struct trine_run {
     const char *model; /* the name of a preset (trine_model_preset); "custom": none */
     bool help, dry_run, explain; /* help: also --version: trine_usage prints what was asked for */
     const char *export_schedule; /* file to write the schedule to (trine_export_schedule); NULL: none */
@@ -388,7 +262,7 @@ typedef struct {
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
     char trained_words[2048];                    /* of --freeze and --train, to which config.model.trained points */
     bool val_beside; /* set by trine_parse: config.data.val_data_path was not given, but found beside data_path */
-} trine_run;
+};
 
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
  * from argv; they point into argv's strings, config also into *run, and into what is kept of an @FILE. Without

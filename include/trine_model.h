@@ -31,7 +31,7 @@
 #ifndef TRINE_MODEL_H
 #define TRINE_MODEL_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,6 +1,7 @@
 #include "formula.h"
 
 #include "harness.h"
+#include "trine.h"
 
 static size_t up(size_t n, size_t to) {
     return (n + to - 1) / to * to;

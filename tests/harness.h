@@ -26,7 +26,7 @@
 #undef skip
 
 #include "base/status.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* The world of the ranks that run the case; NULL in np=0 tests, which do not start MPI. */
 extern trine_world *harness_world;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 #define CSV_BYTES ((uint64_t)1 << 26) /* of a file, at most */
 

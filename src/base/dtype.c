@@ -1,4 +1,4 @@
-#include "trine.h"
+#include "trine_types.h"
 
 size_t trine_dtype_bytes(trine_dtype type) {
     switch (type) {

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef struct {
     const char *word;          /* "no folder was written"; not copied */

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Opens a regular file for reading; the caller owns *fd (close), *bytes is its size. Errors: TRINE_EIO,
  * the message starts with `path`; *fd is then -1. Not collective. */

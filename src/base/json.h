@@ -10,7 +10,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define JSON_DEPTH       16
 #define JSON_VALUE_BYTES 64   /* what cJSON allocates for one value */

@@ -6,7 +6,7 @@
 #ifndef TRINE_BASE_LOCK_H
 #define TRINE_BASE_LOCK_H
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef enum {
     LOCK_TAKEN,      /* until the descriptor, and all its duplicates, are closed */

@@ -13,6 +13,7 @@
 #include "base/options_file.h"
 #include "base/paths_apart.h"
 #include "base/status.h"
+#include "trine.h"
 
 #define MAX_NAMES 300
 

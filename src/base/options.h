@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef enum {
     OPTION_KIND_HEADING, /* not an option: a heading of the help text */

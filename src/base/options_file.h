@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 #define OPTIONS_FILE_BYTES ((uint64_t)1 << 20) /* at most */
 

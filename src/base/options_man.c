@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "trine.h"
 
 /* ---- Text ---- */
 

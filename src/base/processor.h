@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trine.h" /* trine_cpu_level */
+#include "trine_types.h" /* trine_cpu_level */
 
 /* ROW(id, name, the compiler's macro, cpuid leaf, subleaf, register, bit, state, level). State: the bits of
  * XCR0 for the registers that the system must save. Level: the first x86-64-vN of the psABI that has the

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "trine.h" /* trine_progress */
+#include "trine_types.h" /* trine_progress */
 
 /* The words of --progress. */
 #define PROGRESS_WORDS {"auto", "line", "bar"}

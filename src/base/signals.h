@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Called in the thread for a signal that has arrived (several of one number may be one call), and with 0 when the
  * time that the last call returned is over. Returns the seconds until then; 0: no such call. */

@@ -8,7 +8,7 @@
 #ifndef TRINE_BASE_STATUS_H
 #define TRINE_BASE_STATUS_H
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Bytes of UTF-8's mark at the beginning; 0: there is none. Pure. */
 size_t text_mark(const char *text, size_t bytes);

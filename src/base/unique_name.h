@@ -2,7 +2,7 @@
 #ifndef TRINE_BASE_UNIQUE_NAME_H
 #define TRINE_BASE_UNIQUE_NAME_H
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 #define FILE_TOKEN 17 /* bytes of a token: 16 digits and the terminating zero */
 

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef struct whole_file whole_file;
 

@@ -3,7 +3,7 @@
 #ifndef TRINE_CKPT_CONVERT_H
 #define TRINE_CKPT_CONVERT_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* Elements at `at`; rows are `stride` elements apart. */
 typedef struct {

@@ -4,7 +4,7 @@
 #define TRINE_CKPT_FILE_H
 
 #include "base/unique_name.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* Creates a file, which must not exist; *fd, owned by the caller, is open for writing. Errors: TRINE_EIO.
  * Not collective. */

@@ -25,7 +25,7 @@
 #define TRINE_CKPT_FOLDER_H
 
 #include "ckpt/lease.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* Creates DIR and its parents. Errors: TRINE_EIO names the folder that cannot be created; TRINE_ENOMEM. Not
  * collective. */

@@ -52,7 +52,7 @@
 #ifndef TRINE_CKPT_LEASE_H
 #define TRINE_CKPT_LEASE_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 typedef struct lease lease;
 

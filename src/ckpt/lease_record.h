@@ -7,7 +7,7 @@
 #define TRINE_CKPT_LEASE_RECORD_H
 
 #include "ckpt/file.h"
-#include "trine.h"
+#include "trine_types.h"
 
 #define LEASE_TEXT 1024 /* a lease file is shorter */
 #define LEASE_WHO  256

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef enum { MAKING_FOLDER, MAKING_FILE } making_kind;
 

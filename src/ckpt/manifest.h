@@ -7,7 +7,7 @@
 #ifndef TRINE_CKPT_MANIFEST_H
 #define TRINE_CKPT_MANIFEST_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define MANIFEST_FILE    "manifest.json"
 #define MANIFEST_VERSION 1

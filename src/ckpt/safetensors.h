@@ -9,7 +9,7 @@
 #ifndef TRINE_CKPT_SAFETENSORS_H
 #define TRINE_CKPT_SAFETENSORS_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define ST_NAME 128 /* bytes of a name with its terminating zero; longer ones are refused */
 #define ST_DIMS 8

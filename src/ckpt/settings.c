@@ -12,6 +12,7 @@
 #include "model/gpt.h"
 #include "model/shape.h"
 #include "model/frozen.h"
+#include "trine.h"
 
 /* ---- Printing -------------------------------------------------------------------------------- */
 

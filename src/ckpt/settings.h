@@ -7,7 +7,7 @@
 #ifndef TRINE_CKPT_SETTINGS_H
 #define TRINE_CKPT_SETTINGS_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* The configuration as a JSON object, owned by the caller (free). `config` is complete (the trainer's).
  * Errors: TRINE_ENOMEM. Pure. */

@@ -4,6 +4,7 @@
 #define TRINE_CKPT_SOURCE_H
 
 #include "ckpt/ckpt.h"
+#include "trine.h"
 
 struct ckpt_source {
     char *path;

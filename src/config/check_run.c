@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "config/config.h"
 #include "config/token_marks.h"
+#include "trine.h"
 
 trine_status config_check_run(const trine_run *run, const trine_checkpoint *checkpoint) {
     const options o = config_options(NULL, run, checkpoint);

@@ -2,7 +2,7 @@
 #ifndef TRINE_CONFIG_CHECK_RUN_H
 #define TRINE_CONFIG_CHECK_RUN_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* Whether the numbers, choices and strings of both (NULL: without) are in the ranges of their rows; a string may be
  * NULL. Errors: TRINE_EINVAL names one that is not, with its value. Pure. */

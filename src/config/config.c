@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "model/family.h"
 #include "model/preset.h"
+#include "trine.h"
 
 static trine_status read_family(void *to, const char *text) {
     return family_find(to, text);

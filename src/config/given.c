@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/options_file.h"
+#include "trine.h"
 
 const char *given_text(const options *o, const option *row, char text[OPTION_TEXT]) {
     const void *at = options_member(o, row);

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "config/config.h"
+#include "trine.h"
 
 /* Must not be moved while it is used: what it is made of lies in it, and in the line. */
 typedef struct {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Errors: TRINE_EINVAL says what is wrong. Pure. */
 trine_status token_marks_check(const char *list);

@@ -14,7 +14,7 @@
 #ifndef TRINE_CORE_INSTRUCTION_H
 #define TRINE_CORE_INSTRUCTION_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* ---- The fields of a row ----------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 
 #include "comm/api/comm.h"
 #include "core/sharding.h"
-#include "trine.h"
+#include "trine_types.h"
 
 #define PROGRAM_STAGES 256  /* pipeline stages, at most */
 #define PROGRAM_CHUNKS 1024 /* model chunks, at most */
@@ -50,6 +50,15 @@ typedef struct {
  * ones until its peers have arrived. */
 typedef enum { QUEUES_PER_EDGE, ONE_QUEUE } program_queue;
 
+/* The options of trine_parallel that programs depend on. */
+typedef struct {
+    trine_layout layout;
+    trine_zero zero;
+    trine_schedule schedule;
+    int gather_buffers, reduce_buffers;
+    bool split_backward, exact;
+} spec_options;
+
 typedef struct program_spec program_spec;
 struct program_spec {
     int stages, units, micros;
@@ -57,7 +66,7 @@ struct program_spec {
     int first[PROGRAM_CHUNKS + 1]; /* chunk c has units [first[c], first[c + 1]) */
     int place[PROGRAM_CHUNKS];     /* the stage of each chunk; not read if chunks is 0 */
     unit_facts (*facts)(const program_spec *spec, int unit); /* the model's; pure */
-    trine_parallel parallel; /* the options of a layout, resolved (plan/resolve.h); strings are not owned */
+    spec_options parallel; /* resolved (plan/resolve.h) */
     program_queue queue;
     bool tied;           /* two units share the token matrix; for `facts` */
     int first_trained;   /* the first unit with a trained tensor: those before have no backward pass; for `facts` */

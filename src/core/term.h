@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "trine.h"
+#include "trine_types.h"
 
 typedef int32_t term;
 #define TERM_NONE (-1)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef struct {
     char *path; /* owned by the list; "-" is standard input */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Levels of nested arrays and objects below the line's object. */
 #define JSON_LINE_DEPTH 64

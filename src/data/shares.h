@@ -17,7 +17,7 @@
 #ifndef TRINE_DATA_SHARES_H
 #define TRINE_DATA_SHARES_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define SHARES_MAX 256 /* sources */
 

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* The target of a token whose successor is not supervised. */
 #define DATA_NO_TARGET (-1)

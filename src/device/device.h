@@ -10,7 +10,7 @@
 #ifndef TRINE_DEVICE_DEVICE_H
 #define TRINE_DEVICE_DEVICE_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 #define TRINE_DEVICE_DROPOUT_H
 
 #include "base/rng.h"
-#include "device/ops.h"
+#include "device/op_args.h"
 
 /* The words of elements [4 block, 4 block + 4) of a sample. */
 static inline void dropout_block(uint32_t words[4], uint64_t key, uint64_t sample, uint64_t block) {

@@ -18,6 +18,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cuda_open.h"
 #include "doctor/topology.h"
+#include "trine.h"
 
 #define SHM    "/dev/shm"
 #define GROUPS "/sys/fs/cgroup"

@@ -13,6 +13,7 @@
 #include "device/cpu/cpu.h"
 #include "doctor/hardware_links.h"
 #include "doctor/judge.h"
+#include "trine.h"
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "doctor/doctor_report.h"
 #include "doctor/recommend.h"
+#include "trine.h"
 
 static bool add_findings(cJSON *root, const findings *found) {
     cJSON *array = cJSON_AddArrayToObject(root, "findings");

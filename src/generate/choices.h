@@ -20,7 +20,7 @@
 #ifndef TRINE_GENERATE_CHOICES_H
 #define TRINE_GENERATE_CHOICES_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define CHOICES_MOST 16
 

@@ -7,7 +7,7 @@
 #ifndef TRINE_GENERATE_STOP_TEXT_H
 #define TRINE_GENERATE_STOP_TEXT_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 typedef struct {
     const char *const *texts; /* [count], borrowed, none empty */

@@ -9,6 +9,7 @@
 #include "gguf/gguf_export.h"
 #include "gguf/gguf_family.h"
 #include "model/shape.h"
+#include "trine.h"
 
 /* A tensor of the model, and where the source has it. */
 typedef struct {

@@ -10,7 +10,7 @@
 #ifndef TRINE_GGUF_GGUF_TYPE_H
 #define TRINE_GGUF_GGUF_TYPE_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* X(NAME, name, ggml_type, llama_ftype): the numbers are the format's. */
 #define GGUF_TYPE_LIST(X)                                                                                            \

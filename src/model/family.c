@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "trine.h"
 
 #define NAME_MOST    40
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."

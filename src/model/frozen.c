@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "trine.h"
 
 const char *model_trained(const trine_model *m) {
     return m->trained && *m->trained ? m->trained : NULL;

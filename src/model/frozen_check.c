@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "model/gpt.h"
 #include "model/frozen.h"
+#include "trine.h"
 
 typedef struct {
     char text[sizeof((tensor *)0)->name + TRINE_LAYER_NAME];

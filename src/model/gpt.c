@@ -10,6 +10,7 @@
 #include "model/list_parts.h"
 #include "model/frozen.h"
 #include "model/lora.h"
+#include "trine.h"
 
 unit_facts gpt_facts(const program_spec *s, int unit) {
     bool embedding = unit == 0, head = unit == s->units - 1;
@@ -44,7 +45,7 @@ static bool splits_heads(const gpt_shape *s, unit_kind kind) {
 }
 
 void gpt_spec_tp(const trine_model *m, int tp, bool sequence, program_spec *spec) {
-    const trine_parallel *p = &spec->parallel;
+    const spec_options *p = &spec->parallel;
     gpt_shape s = {.tp = tp, .sequence = sequence};
     gpt_set_sizes(&s, m);
     spec->tp_partial = tp > 1 && (sequence || splits_heads(&s, UNIT_BLOCK));

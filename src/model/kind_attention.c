@@ -2,6 +2,7 @@
  * as in Dao et al., "FlashAttention", 2022. */
 #include "base/status.h"
 #include "model/kind.h"
+#include "device/ops.h"
 
 /* The memory of a part: qkv (N, ...), output (N, ...), logarithms. */
 typedef struct {

@@ -3,6 +3,7 @@
  * loss, so that the matmul runs once: a unit that ends in LOSS does nothing in the FORWARD of a training step. */
 #include "base/status.h"
 #include "model/kind.h"
+#include "device/ops.h"
 
 typedef struct {
     size_t at, n;

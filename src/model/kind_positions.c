@@ -2,6 +2,7 @@
  * would be counted tp times. */
 #include "base/status.h"
 #include "model/kind.h"
+#include "device/ops.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

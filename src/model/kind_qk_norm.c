@@ -2,6 +2,7 @@
  * "Query-key normalization for transformers", 2020. */
 #include "base/status.h"
 #include "model/kind.h"
+#include "device/ops.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

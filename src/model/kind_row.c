@@ -2,6 +2,7 @@
  * applied to the output, then in[1] is added. */
 #include "base/status.h"
 #include "model/lora.h"
+#include "device/ops.h"
 
 static trine_status forward(const layer_call *c) {
     layer_linear at;

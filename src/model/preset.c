@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "trine_model.h"
+#include "trine.h"
 
 typedef struct {
     const char *name;

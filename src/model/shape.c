@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "model/family.h"
 #include "model/frozen.h"
+#include "trine.h"
 
 size_t gpt_head_width(const gpt_shape *s) {
     return s->D ? s->D : s->C / s->H;

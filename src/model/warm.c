@@ -1,6 +1,7 @@
 #include "model/warm.h"
 
 #include "base/status.h"
+#include "device/ops.h"
 
 void warm_begin(warm_state *w) {
     arena_init(&w->a, w->base, w->most);

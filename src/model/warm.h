@@ -6,7 +6,7 @@
 #define TRINE_MODEL_WARM_H
 
 #include "base/arena.h"
-#include "device/ops.h"
+#include "device/op_args.h"
 #include "model/shape.h"
 
 typedef struct {

@@ -1,6 +1,7 @@
 #include "norm/exact_norm.h"
 
 #include "base/status.h"
+#include "device/ops.h"
 
 _Static_assert(FLAT_ALIGN % EXACT_BLOCK == 0, "slices start at a block's start");
 

@@ -7,6 +7,7 @@
 #include "norm/exact_norm.h"
 #include "norm/grad_norm.h"
 #include "state/part.h"
+#include "device/ops.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 

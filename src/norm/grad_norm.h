@@ -2,7 +2,7 @@
 #ifndef TRINE_NORM_GRAD_NORM_H
 #define TRINE_NORM_GRAD_NORM_H
 
-#include "device/ops.h"
+#include "device/op_args.h"
 #include "state/step.h"
 
 /* The memory of NORM in a rank's state. */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/api/axes.h"
 #include "pp/order.h"
+#include "trine.h"
 
 int bound_micros(const trine_config *c) {
     return c->global_batch_size / c->micro_batch_size /

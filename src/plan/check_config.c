@@ -14,6 +14,7 @@
 #include "plan/check_config.h"
 #include "plan/resolve.h"
 #include "pp/order.h"
+#include "trine.h"
 
 /* ---- All faults in one message ---- */
 

@@ -2,7 +2,7 @@
 #ifndef TRINE_PLAN_CHECK_CONFIG_H
 #define TRINE_PLAN_CHECK_CONFIG_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* With more ranks a search for layouts would take noticeable time. */
 #define CHECK_CONFIG_MOST_RANKS 100000

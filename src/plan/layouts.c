@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "comm/api/axes.h"
 #include "plan/check_config.h"
+#include "trine.h"
 
 /* ---- The rule ---- */
 

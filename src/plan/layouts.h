@@ -12,7 +12,7 @@
 #ifndef TRINE_PLAN_LAYOUTS_H
 #define TRINE_PLAN_LAYOUTS_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define LAYOUTS_MOST 8
 

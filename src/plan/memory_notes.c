@@ -5,6 +5,7 @@
 #include "comm/api/comm.h"
 #include "plan/report.h"
 #include "model/family.h"
+#include "trine.h"
 
 #define MIB (1024.0 * 1024.0)
 

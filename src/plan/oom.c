@@ -6,6 +6,7 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "device/cuda/sizes.h"
+#include "trine.h"
 
 #define MIB      (1024.0 * 1024.0)
 #define OOM_WAYS 3

@@ -4,6 +4,7 @@
 #include "comm/api/gpu.h"
 #include "device/cuda/sizes.h"
 #include "plan/resolve.h"
+#include "trine.h"
 
 size_t outside_plan_staging_buffer(const arena *plan) {
     return plan->on_device ? plan->shared_used + plan->exchanged.used : 0;

@@ -3,7 +3,7 @@
 #define TRINE_PLAN_OUTSIDE_PLAN_H
 
 #include "base/arena.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* The staging buffer in host memory of a plan in device memory. 0 for a plan of CPU ranks, which has none. Pure. */
 size_t outside_plan_staging_buffer(const arena *plan);

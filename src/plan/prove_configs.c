@@ -48,7 +48,7 @@ static int parts_of(const trine_parallel *p) {
 }
 
 static void print_tp(const side *s, char text[TAG_TEXT]) {
-    const trine_parallel *p = &s->r.spec.parallel;
+    const trine_parallel *p = &s->r.config.parallel;
     int parts = parts_of(p);
     if (parts == 1)
         c_snprintf(text, TAG_TEXT, "whole");
@@ -91,7 +91,7 @@ static const tag tags[] = {{BITS_TP, "tensor parallelism", print_tp},
 
 /* The squares of gradients. */
 static void print_norm(const side *s, char text[TAG_TEXT]) {
-    const trine_parallel *p = &s->r.spec.parallel;
+    const trine_parallel *p = &s->r.config.parallel;
     if (p->exact)
         c_snprintf(text, TAG_TEXT, "of %d tp part%s, without rounding", parts_of(p),
                    parts_of(p) == 1 ? "" : "s");
@@ -114,7 +114,7 @@ static void print_level(const side *s, char text[TAG_TEXT]) {
 
 static void print_update(const side *s, char text[TAG_TEXT]) {
     const prove_update_rule *rule = s->proved.update;
-    const trine_parallel *p = &s->r.spec.parallel;
+    const trine_parallel *p = &s->r.config.parallel;
     if (!rule)
         c_snprintf(text, TAG_TEXT, "none");
     else if (rule->elementwise)
@@ -127,7 +127,7 @@ static void print_update(const side *s, char text[TAG_TEXT]) {
 /* ---- One configuration ---- */
 
 static prove_model model_of(const side *s) {
-    const trine_parallel *p = &s->r.spec.parallel;
+    const trine_parallel *p = &s->r.config.parallel;
     return (prove_model){.dp = p->layout.dp,
                          .half = s->shape.grads != TRINE_F32,
                          .any = any_order(s) && p->layout.dp > 1,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/prove.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* PROVED: there is one configuration. */
 typedef enum { PROVE_PROVED, PROVE_EQUAL, PROVE_ORDER, PROVE_DIFFERENT } prove_verdict;

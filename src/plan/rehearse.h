@@ -6,6 +6,7 @@
 
 #include "plan/resolve.h"
 #include "plan/steady.h"
+#include "trine.h"
 
 typedef struct {
     trine_config config; /* resolved */

@@ -14,6 +14,7 @@
 #include "model/family.h"
 #include "model/lora.h"
 #include "plan/outside_plan.h"
+#include "trine.h"
 
 #define MIB (1024.0 * 1024.0)
 

@@ -68,8 +68,18 @@ static int lane_of(const trine_parallel *p, int micros) {
     return each == micros && !small ? 0 : each;
 }
 
+static spec_options spec_options_of(const trine_parallel *p) {
+    return (spec_options){.layout = p->layout,
+                          .zero = p->zero,
+                          .schedule = p->schedule,
+                          .gather_buffers = p->gather_buffers,
+                          .reduce_buffers = p->reduce_buffers,
+                          .split_backward = p->split_backward,
+                          .exact = p->exact};
+}
+
 const zero_row *resolve_zero(const trine_config *c) {
-    program_spec spec = {.parallel = c->parallel};
+    program_spec spec = {.parallel = spec_options_of(&c->parallel)};
     int ranks = axes_size(c->parallel.layout, axes_of_samples());
     spec.lane = lane_of(&c->parallel, c->global_batch_size / c->micro_batch_size / ranks);
     return spec_zero(&spec);
@@ -81,7 +91,7 @@ trine_status resolve_spec(const trine_config *c, program_spec *spec) {
     TRY(device_find(&kind, p->device));
     bool one_queue = p->one_queue || may_use_nccl(p->transport, kind);
     *spec = (program_spec){.stages = p->layout.pp,
-                           .parallel = *p,
+                           .parallel = spec_options_of(p),
                            .queue = one_queue ? ONE_QUEUE : QUEUES_PER_EDGE,
                            .weight_follows =
                                p->recompute == TRINE_RECOMPUTE_FULL && !p->keep_recomputed};

@@ -9,6 +9,7 @@
 #define TRINE_PLAN_SEARCH_H
 
 #include "plan/forecast.h"
+#include "trine.h"
 
 /* What is searched. X(name, option). */
 #define SEARCH_LIST(X)                                                                             \

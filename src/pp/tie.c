@@ -4,6 +4,7 @@
 #include "core/prove_state.h"
 #include "pp/pp.h"
 #include "state/part.h"
+#include "device/ops.h"
 
 static trine_status insert_tie(program *p) {
     if (p->spec->forward_only || spec_tied_unit(p->spec, p->stage) < 0) return TRINE_OK;

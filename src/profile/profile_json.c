@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/json.h"
+#include "trine.h"
 
 static const char *const part_text[PROFILE_PARTS] = {"waiting", "computing", "communicating",
                                                      "other"};

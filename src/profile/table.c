@@ -1,6 +1,7 @@
 /* A profile as text: four tables of the same widths, the largest rows first. */
 #include "base/c_locale.h"
 #include "profile/profile.h"
+#include "trine.h"
 
 #include <stdlib.h>
 #include <string.h>

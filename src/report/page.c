@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "report/page_json.h"
 #include "report/planned.h"
+#include "trine.h"
 
 /* ---- Steps ------------------------------------------------------------------------------------ */
 

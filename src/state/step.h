@@ -12,7 +12,7 @@
 #define TRINE_STATE_STEP_H
 
 #include "comm/api/comm.h"
-#include "device/ops.h"
+#include "device/op_args.h"
 #include "state/state.h"
 
 /* Requests per buffer and part, at most: a gather unit with a tied head on the same stage has its ranges and the

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define BYTES_END 0x144 /* characters are below */
 

@@ -10,7 +10,7 @@
 
 #include "tokenizer/bump.h"
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* left << 32 | right. */
 typedef uint64_t pair_key;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 /* Owned by the caller (free(b.text)); {0} is empty. No terminator. */
 typedef struct {

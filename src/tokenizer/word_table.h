@@ -6,7 +6,7 @@
 
 #include "tokenizer/bump.h"
 
-#include "trine.h" /* trine_status */
+#include "trine_types.h" /* trine_status */
 
 typedef struct {
     const char *text; /* owned by the table; no terminator */

@@ -1,6 +1,7 @@
 #include "tp/adapter.h"
 
 #include "base/status.h"
+#include "device/ops.h"
 
 /* Matrix n of values (.., N, C). */
 static void *matrix(const tp_region *r, const void *values, int n, size_t N, size_t C) {

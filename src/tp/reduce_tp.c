@@ -11,6 +11,7 @@
 #include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
+#include "device/ops.h"
 
 #define CHUNK ((size_t)1 << 18) /* elements summed at a time */
 

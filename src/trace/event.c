@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "comm/api/axes.h"
+#include "trine.h"
 
 enum { THREAD_INSTRUCTIONS, THREAD_MESSAGES, THREAD_GROUPS };
 

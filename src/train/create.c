@@ -18,6 +18,7 @@
 #include "train/tensorboard.h"
 #include "train/tensors.h"
 #include "train/warm_up.h"
+#include "profile/profile.h"
 
 /* The strings of a configuration, which a trainer copies since it may outlive the caller's. tests/train/strings.c
  * holds the list to include/trine.h. */

@@ -6,6 +6,7 @@
 #include "model/frozen.h"
 #include "model/gpt.h"
 #include "model/shape.h"
+#include "trine.h"
 
 enum { IDLE_RULES = 6, IDLE_TEXT = TRINE_PATTERN + 200 };
 

@@ -17,6 +17,7 @@
 #include "train/log_run.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
+#include "profile/profile.h"
 
 struct trine_log {
     trine_trainer *trainer;

@@ -1,4 +1,5 @@
 #include "train/scaler.h"
+#include "trine.h"
 
 #include <math.h>
 

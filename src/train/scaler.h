@@ -15,7 +15,7 @@
 #ifndef TRINE_TRAIN_SCALER_H
 #define TRINE_TRAIN_SCALER_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 typedef struct {
     double scale;

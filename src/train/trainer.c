@@ -11,6 +11,7 @@
 #include "train/joules.h"
 #include "train/stop.h"
 #include "train/trace_run.h"
+#include "profile/profile.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
     return blend_has_file(t->train.samples, path) ||

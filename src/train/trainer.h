@@ -12,9 +12,9 @@
 #include "trace/trace.h"
 #include "train/overflow.h"
 #include "train/run_tokenizer.h"
-#include "profile/profile.h"
 #include "train/scaler.h"
 #include "plan/resolve.h"
+#include "trine.h"
 
 /* Host memory of GPU ranks that the driver refused to pin; copies of it are slower. */
 typedef struct {
@@ -82,7 +82,7 @@ struct trine_trainer {
     gpt_shape shape;
     rank_state held;
     exec interpreter;
-    profile *profile; /* NULL: not started */
+    struct profile *profile; /* NULL: not started */
     trace *trace;     /* NULL: nothing is recorded */
     exec_observer recorder;
     char traced[TRAINER_TRACED]; /* what the file of --trace has; "": nothing that the log has not printed */

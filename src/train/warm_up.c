@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "model/lora.h"
+#include "device/ops.h"
 
 /* The gradients of a value that several layers read. */
 static trine_status warm_sum(warm_state *w, const unit_list *l, int value) {

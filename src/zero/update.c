@@ -4,6 +4,7 @@
 #include "core/prove_state.h"
 #include "state/part.h"
 #include "state/step.h"
+#include "device/ops.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 

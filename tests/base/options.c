@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "trine.h"
 
 typedef enum { NAIVE, GPIPE, ONE_F_ONE_B } order;
 

@@ -11,6 +11,7 @@
 #include "ckpt/hf/hf.h"
 #include "ckpt/manifest.h"
 #include "image.h"
+#include "trine.h"
 
 #define BLOCK 1024 /* so that every rank has several blocks */
 

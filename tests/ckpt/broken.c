@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ckpt/source.h"
+#include "trine.h"
 
 /* Files of one and of two file blocks, the last of each partial. */
 static cutting large_model(void) {

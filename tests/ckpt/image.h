@@ -16,6 +16,7 @@
 #include "ckpt/settings.h"
 #include "harness.h"
 #include "model/gpt.h"
+#include "trine.h"
 
 static trine_mesh *world_mesh; /* of one stage, all ranks dp */
 static trine_comm *world;

@@ -9,6 +9,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/hf/hf.h"
 #include "ckpt/source.h"
+#include "trine.h"
 
 /* ---- One reading ----------------------------------------------------------------------------- */
 

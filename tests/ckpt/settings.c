@@ -7,6 +7,7 @@
 
 #include "ckpt/settings.h"
 #include "trine_model.h"
+#include "trine.h"
 
 static trine_config full_config(void) {
     trine_config c = trine_config_default();

@@ -12,6 +12,7 @@
 #include "ckpt/settings.h"
 #include "config/given.h"
 #include "trine_model.h"
+#include "trine.h"
 
 typedef struct {
     trine_config config;

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "ckpt/settings.h"
 #include "model/gpt.h"
+#include "trine.h"
 
 static trine_config present(void) {
     trine_config c = trine_config_default();

@@ -7,6 +7,7 @@
 #include "device/ops.h"
 #include "harness.h"
 #include "model/gpt.h"
+#include "trine.h"
 
 /* tp rank 1 of 2. */
 static const gpt_shape shape = {

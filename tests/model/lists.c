@@ -6,6 +6,7 @@
 #include "model/families.h"
 #include "model/family.h"
 #include "model/gpt.h"
+#include "trine.h"
 
 static const gpt_shape shape = {.B = 2,
                                 .T = 5,

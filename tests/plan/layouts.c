@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/layouts.h"
+#include "trine.h"
 
 /* ---- The table ---- */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "plan/resolve.h"
+#include "trine.h"
 
 /* ---- Checking ---- */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "run/replicas.h"
+#include "profile/profile.h"
 
 #define STEPS 2
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "plan/report.h"
+#include "trine.h"
 
 #define MIB (1024.0 * 1024.0)
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "run/parts.h"
+#include "profile/profile.h"
 
 enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
 

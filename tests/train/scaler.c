@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "train/scaler.h"
+#include "trine.h"
 
 static trine_precision dynamic(double initial, double min, int window, int hysteresis) {
     return (trine_precision){.fp16 = true,

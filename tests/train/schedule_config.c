@@ -9,6 +9,7 @@
 
 #include "plan/resolve.h"
 #include "pp/pp.h"
+#include "trine.h"
 
 static trine_config legal(void) {
     trine_config c = trine_config_default();

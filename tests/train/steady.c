@@ -9,6 +9,7 @@
 #include "plan/report.h"
 #include "pp/pp.h"
 #include "run/compose.h"
+#include "trine.h"
 
 typedef struct {
     trine_config config;

@@ -11,6 +11,7 @@
 #include "device/ops.h"
 #include "run/compose.h"
 #include "plan/resolve.h"
+#include "trine.h"
 
 /* fp32; 16 bits with fp32 gradients; 16 bits throughout. */
 enum { WHOLE, MIXED, HALF, TYPES };

@@ -3,7 +3,7 @@
 #define TRINE_CKPT_HF_ENTRIES_H
 
 #include "base/json.h"
-#include "trine.h"
+#include "trine_types.h"
 
 /* The last member of that name, like Python; NULL if none. The second: null counts as absent. */
 const cJSON *hf_member_of(const cJSON *config, const char *key);

@@ -9,6 +9,7 @@
 #include "ckpt/hf/hf.h"
 #include "model/family.h"
 #include "model/shape.h"
+#include "trine.h"
 
 #define HF_POINTER(name) &name,
 static const hf_family *const families[] = {HF_FAMILIES(HF_POINTER) NULL};

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ckpt/hf/entries.h"
 #include "ckpt/hf/hf_family.h"
+#include "trine.h"
 
 /* ---- Reading ---- */
 

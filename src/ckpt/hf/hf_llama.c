@@ -9,6 +9,7 @@
 #include "ckpt/hf/entries.h"
 #include "ckpt/hf/hf_family.h"
 #include "model/shape.h"
+#include "trine.h"
 
 /* ---- Reading ---- */
 

@@ -2,7 +2,7 @@
 #ifndef TRINE_COMM_API_ABOUT_H
 #define TRINE_COMM_API_ABOUT_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define ABOUT_TEXT 160
 

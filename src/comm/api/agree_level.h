@@ -3,7 +3,7 @@
 #define TRINE_COMM_API_AGREE_LEVEL_H
 
 #include "trine_comm.h"
-#include "trine.h"
+#include "trine_types.h"
 
 typedef struct {
     trine_cpu_level level;   /* of all ranks */

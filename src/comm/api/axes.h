@@ -5,7 +5,7 @@
 #ifndef TRINE_COMM_API_AXES_H
 #define TRINE_COMM_API_AXES_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* A set of axes. */
 typedef unsigned axis_set;

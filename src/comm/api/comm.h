@@ -9,7 +9,7 @@
 #ifndef TRINE_COMM_API_COMM_H
 #define TRINE_COMM_API_COMM_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* One message, gather or reduction in progress. Zero-initialise; idle when active is false. It must not move until it
  * is idle again: transports keep it in a list. */

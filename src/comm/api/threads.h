@@ -3,7 +3,7 @@
 #ifndef TRINE_COMM_API_THREADS_H
 #define TRINE_COMM_API_THREADS_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 /* *threads >= 1; *cpu_limited: this rank's mask has fewer processors than its share of the node. Errors:
  * TRINE_ENOMEM, the collectives' own. Collective over: node. */

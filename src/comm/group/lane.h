@@ -5,7 +5,7 @@
 #ifndef TRINE_COMM_GROUP_LANE_H
 #define TRINE_COMM_GROUP_LANE_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 typedef struct {
     trine_group partner; /* the lane's name on the other stage; TRINE_WORLD: the group is no lane */

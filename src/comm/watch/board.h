@@ -18,7 +18,7 @@
 #ifndef TRINE_COMM_WATCH_BOARD_H
 #define TRINE_COMM_WATCH_BOARD_H
 
-#include "trine.h"
+#include "trine_types.h"
 
 #define PLACE_HOST  64
 #define PLACE_CALL  32

@@ -9,7 +9,7 @@
 #define TRINE_DEVICE_CUDA_BACKEND_H
 
 #include "device/cuda/events.h"
-#include "device/ops.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

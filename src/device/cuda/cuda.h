@@ -21,6 +21,7 @@
 
 #include "base/status.h"
 #include "device/cuda/backend.h"
+#include "device/ops.h"
 #include "device/cuda/sizes.h"
 
 /* A `void *` of ops.h is one of these or float. */
