@@ -14,6 +14,7 @@
 #include "base/output.h"
 #include "base/status.h"
 #include "plan/prove_configs.h"
+#include "trine.h"
 
 typedef struct {
     bool unchecked, help;

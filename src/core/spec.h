@@ -57,6 +57,7 @@ typedef struct {
     trine_schedule schedule;
     int gather_buffers, reduce_buffers;
     bool split_backward, exact;
+    int exact_tp;
 } spec_options;
 
 typedef struct program_spec program_spec;

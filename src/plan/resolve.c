@@ -75,7 +75,8 @@ static spec_options spec_options_of(const trine_parallel *p) {
                           .gather_buffers = p->gather_buffers,
                           .reduce_buffers = p->reduce_buffers,
                           .split_backward = p->split_backward,
-                          .exact = p->exact};
+                          .exact = p->exact,
+                          .exact_tp = p->exact_tp};
 }
 
 const zero_row *resolve_zero(const trine_config *c) {
