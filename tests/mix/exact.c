@@ -1,4 +1,4 @@
-/* TEST np=8 longer=exact timeout=3600 */
+/* TEST np=8 longer=exact timeout=7200 */
 /* --exact gives the bits of one rank on every layout that it promises (docs/numbers.md), with the conditions of
  * tests/layouts.h. `make check` has a few rows; TRINE_FULL=1 (make check-full) a covering array of TRAINING_STEPS steps:
  * every triple of (ranks of each dimension, ZeRO stage, schedule, sequence parallelism, recomputation, type, dropout,
