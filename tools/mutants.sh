@@ -215,6 +215,7 @@ uproot() {
 environment() {
     . tests/environment.sh
     export BUILD=build
+    seen=$(tests/path.sh "$build" build test) # by tests; what is compiled takes the caller's
 }
 
 # run TEST RANKS [CASE]: its output goes to $own/said. RANKS is - for a script.
@@ -229,7 +230,7 @@ run() {
         0) set -- "$@" "build/tests/$test" ;;
         *) set -- "$@" tools/mpirun.sh -np "$ranks" "build/tests/$test" ;;
     esac
-    (cd "$tree" && OMPI_MCA_orte_tmpdir_base=$here$own/tmp exec timeout -k 10 "$limit" "$@") \
+    (cd "$tree" && PATH=$seen OMPI_MCA_orte_tmpdir_base=$here$own/tmp exec timeout -k 10 "$limit" "$@") \
         >"$own/said" 2>&1 </dev/null & # mpirun would read the caller's input
     job=$!
     status=0

@@ -10,8 +10,8 @@ tree=$dir/tree
 check "all texts are there" env TEXTS=1 tools/mutants.sh "$dir/texts"
 check "each fault is caught by a test of make check" tools/matrix.sh check
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/tests/mutants" "$tree/src"
-cp tools/mutants.sh tools/matrix.sh tools/coverage.sh "$tree/tools/"
-cp tests/sizes.sh tests/environment.sh "$tree/tests/"
+cp tools/mutants.sh tools/matrix.sh tools/coverage.sh tools/deps.sh "$tree/tools/"
+cp tests/sizes.sh tests/environment.sh tests/path.sh "$tree/tests/"
 cd "$tree"
 git init -q .
 echo /build/ >.gitignore
@@ -54,6 +54,14 @@ planting "with the test's message" 0 "not ok 1 - adds"
 planting "a survivor fails" 1 "SURVIVED  swapped"
 mutant for-ever "return a + b;" "for (;;) ;" >$list
 planting "a mutant that hangs survives" 1 "SURVIVED  for-ever.*runs into the limit of 3 s"
+mkdir mine
+printf '#!/bin/sh\n' >mine/surplus
+printf '#!/bin/sh\necho 1..1\nsurplus && echo "ok 1 - calls"\n' >tests/suite/calls.t
+chmod +x mine/surplus tests/suite/calls.t
+mutant calls "a + b" "a - b" | sed 's|suite/sum 0 adds|suite/calls - calls|' >$list
+TARGETS=build/tests/suite/sum PATH=$tree/mine:$PATH \
+    planting "a test sees the commands that it sees in make check" 1 "surplus: not found"
+rm tests/suite/calls.t
 mutant nowhere "a / b" "a - b" >$list
 planting "a text that is missing" 1 "missing from the file.*nowhere"
 mutant twice "return a" "return 1" >$list
