@@ -104,6 +104,13 @@ run_ranks() {
     run "$@"
 }
 
+# own_session NAME: for a job beside another one, to be called in a shell of its own: of two that create Open MPI's
+# session folder at the same moment one fails
+own_session() {
+    mkdir -p "$dir/session-$1"
+    export OMPI_MCA_orte_tmpdir_base="$dir/session-$1"
+}
+
 # eventually SECONDS COMMAND...: repeats the command until it succeeds, at most that long
 eventually() {
     deadline=$(($(date +%s) + $1))

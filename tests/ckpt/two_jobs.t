@@ -14,8 +14,9 @@ last=16 # steps of a run
 ckpt=$dir/ckpt
 token_file "$data" 20240520 1 641 641
 
-# job FOLDER SEED ARGUMENTS...: replaces this shell
+# job FOLDER SEED ARGUMENTS...: number $job; replaces this shell
 job() {
+    own_session "$job"
     # shellcheck disable=SC2086  # words are meant to be split
     exec $train $SMALL --data-path "$data" --seed "$2" --train-iters $last --save "$1" --save-interval 1 \
         --log-interval 0 "${@:3}"

@@ -53,9 +53,8 @@ cell() {
     esac
     call=$2 n=$3 rank=$4 file=$5
     shift 5
-    # Of two mpirun that create Open MPI's session folder at the same moment one fails, so each has its own.
-    mkdir "$file.session"
-    OMPI_MCA_orte_tmpdir_base=$file.session timeout -k 5 120 tools/mpirun.sh -np 4 "$@" \
+    own_session "${file##*/}"
+    timeout -k 5 120 tools/mpirun.sh -np 4 "$@" \
         --stop "$call" "$n" "$rank" >"$file" 2>&1
     status=$?
     echo "$status $(date +%s.%N)" | awk -v began="$began" '{printf "%s %.1f\n", $1, $2 - began}' >"$file.end"

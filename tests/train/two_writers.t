@@ -34,6 +34,7 @@ small_run() {
 # program KIND WHO: WHO is a or b; the target is "out" in the current folder. Replaces this shell.
 program() {
     local who=$2 number=1
+    own_session "$who"
     [ "$who" = a ] || number=2
     case $1 in
         bytes) exec "$tokens" --out out "$dir/$who.txt" ;;
