@@ -341,6 +341,11 @@ job() {
     run_ranks "$ranks" "$TRAIN" $SMALL "$@"
 }
 
+# steps_in LOG: how many it has; a line of a validation alone is none
+steps_in() {
+    if [ -s "$1" ]; then grep -c '"loss":' "$1" || true; else echo 0; fi
+}
+
 # lines COUNT: the log has at least so many lines
 lines() {
     [ -s "$log" ] && [ "$(wc -l <"$log")" -ge "$1" ]

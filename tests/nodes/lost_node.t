@@ -51,7 +51,7 @@ launch="tools/mpirun.sh --mca plm rsh --mca plm_rsh_agent $dir/agent --mca plm_r
 
 # trains: waits for some more steps, and a checkpoint among them
 trains() {
-    eventually 300 lines $(($(wc -l <"$log") + 60))
+    eventually 300 lines $(($(steps_in "$log") + 60))
 }
 
 # on RANKS LAYOUT: the script has started the last time on so many
@@ -72,12 +72,12 @@ node_lost() {
 
 ends() {
     finish
-    [ "$status" -eq 0 ] && [ "$(cat "$dir/run/latest")" = "step-$(wc -l <"$log")" ]
+    [ "$status" -eq 0 ] && [ "$(cat "$dir/run/latest")" = "step-$(steps_in "$log")" ]
 }
 
 undisturbed() {
     # shellcheck disable=SC2086  # words are meant to be split
-    timeout 180 tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$(wc -l <"$log")" --log "$dir/four" &&
+    timeout 180 tools/mpirun.sh -np 4 "$build/train_gpt" $small --train-iters "$(steps_in "$log")" --log "$dir/four" &&
         all_numbers "$log" >"$dir/a" && all_numbers "$dir/four" >"$dir/b" && cmp "$dir/a" "$dir/b"
 }
 

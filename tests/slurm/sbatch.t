@@ -88,9 +88,8 @@ ends() {
     eventually 300 is "$1" "$2" "$3" && { [ -z "${4:-}" ] || [ "$(field "$1" ExitCode)" = "$4" ]; }
 }
 
-# steps NAME: of its log; a line of a validation alone is none
 steps() {
-    if [ -s "$dir/$1.jsonl" ]; then grep -c '"loss":[0-9]' "$dir/$1.jsonl" || true; else echo 0; fi
+    steps_in "$dir/$1.jsonl"
 }
 
 has_steps() {

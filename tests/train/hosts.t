@@ -65,7 +65,7 @@ lose() {
 
 # trains: waits for some more steps, and a checkpoint among them
 trains() {
-    eventually 300 lines $(($(wc -l <"$log") + 45))
+    eventually 300 lines $(($(steps_in "$log") + 45))
 }
 
 # on RANKS LAYOUT: the script has started the last time on so many
@@ -84,7 +84,7 @@ as_undisturbed() {
     shift
     # shellcheck disable=SC2086  # words are meant to be split
     run tools/mpirun.sh -np "$ranks" "$TRAIN" $SMALL $RUN "$@" --log "$dir/undisturbed" --log-interval 0 \
-        --train-iters "$(wc -l <"$log")"
+        --train-iters "$(steps_in "$log")"
     all_numbers "$log" >"$dir/a"
     all_numbers "$dir/undisturbed" >"$dir/b"
     [ "$(wc -l <"$dir/a")" -gt 600 ] && cmp "$dir/a" "$dir/b"
@@ -93,7 +93,7 @@ as_undisturbed() {
 # ends: after some more steps
 ends() {
     finish
-    [ "$status" -eq 0 ] && [ "$(cat "$save/latest")" = "step-$(wc -l <"$log")" ] && gone
+    [ "$status" -eq 0 ] && [ "$(cat "$save/latest")" = "step-$(steps_in "$log")" ] && gone
 }
 
 exact="--exact-dp 12 --exact-tp"
