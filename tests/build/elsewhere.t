@@ -54,9 +54,12 @@ check "gpu_check.sh --list" same tools/gpu_check.sh --list
 check "gpu_check.sh: its usage" same tools/gpu_check.sh --nothing
 mkdir -p "$dir/tree/src/base" "$dir/tree/include" && printf 'int x;\n' >"$dir/tree/src/base/x.c"
 check "layers.sh of a tree" same tools/layers.sh "$dir/tree"
-mkdir -p "$dir/corpus/corpus" && echo verse | tee "$dir/corpus/corpus/kjv.txt" "$dir/corpus/corpus/kjv_train.bin" >"$dir/corpus/corpus/kjv_val.bin"
-corpus() { BUILD=$dir/corpus same tools/corpus.sh; }
+# Below the build, whose path counts from the checkout.
+below=$(mktemp -d "$BUILD/elsewhere-XXXXXX")
+mkdir "$below/corpus" && echo verse | tee "$below/corpus/kjv.txt" "$below/corpus/kjv_train.bin" >"$below/corpus/kjv_val.bin"
+corpus() { BUILD=$below same tools/corpus.sh; }
 check "corpus.sh" corpus
+rm -r "$below"
 mkdir -p "$dir/root/usr/lib/aarch64-linux-gnu"
 cross() {
     ln -s "$dir/root" "$dir/elsewhere/root" && (cd "$dir/elsewhere" && BUILD=$dir/cross ROOT=root PATH=$dir/bin:$PATH "$here/tools/cross.sh") >"$dir/there" &&

@@ -7,7 +7,11 @@ set -eu
 needs git make
 
 tree=$dir/tree
-check "all texts are there" env TEXTS=1 tools/mutants.sh "$dir/texts"
+# The fault that is planted in such a tree has replaced its text.
+case $PWD in
+    */mutants/*/tree) skip "all texts are there" "a fault may be planted here" ;;
+    *) check "all texts are there" env TEXTS=1 tools/mutants.sh "$dir/texts" ;;
+esac
 check "each fault is caught by a test of make check" tools/matrix.sh check
 mkdir -p "$tree/tools" "$tree/tests/suite" "$tree/tests/mutants" "$tree/src"
 cp tools/mutants.sh tools/matrix.sh tools/coverage.sh tools/deps.sh "$tree/tools/"
