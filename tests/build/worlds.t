@@ -3,6 +3,7 @@
 # Several sizes in one launch (tests/harness.c): every case runs in every size, and none that fails is lost.
 set -uo pipefail
 . tests/lib.sh
+unset TRINE_CASE # of whoever runs this script; the driver would read it
 
 # job SIZES RANKS [NAME=VALUE...]
 job() {
