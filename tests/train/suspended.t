@@ -14,26 +14,31 @@ grows() {
     eventually 300 lines $(($(wc -l <"$log") + 3))
 }
 
-# suspend SECONDS: mpirun and all ranks; every other time the ranks in reverse order
+# suspend SECONDS RANK: mpirun and all ranks. This rank is resumed two seconds before the others, for which it waits
+# meanwhile, if it does not compute: less than the timeout.
 suspend() {
-    pids="$launcher $(below)"
+    pids="$launcher $(below)" late=$(ranks_below "[^$2]" | tr '\n' ' ')
     # shellcheck disable=SC2086  # words are meant to be split
     kill -STOP $pids
     sleep "$1"
+    for pid in $pids; do
+        case " $late" in *" $pid "*) ;; *) kill -CONT "$pid" ;; esac
+    done
+    sleep 2
     # shellcheck disable=SC2086
-    kill -CONT $pids
+    kill -CONT $late
 }
 
 job=0
 while [ $job -lt $jobs ]; do
     job=$((job + 1))
     rm -rf "$dir/run"
-    start --save "$dir/run" --timeout 2 --pp 4 --zero $((job % 4)) --num-layers 4 --hidden-size 256 --seq-length 128 \
+    start --save "$dir/run" --timeout 4 --pp 4 --zero $((job % 4)) --num-layers 4 --hidden-size 256 --seq-length 128 \
         --micro-batch-size 8 --global-batch-size 16
-    suspend 5
+    suspend 6 $((job % 4))
     good=0
     grows || good=1
-    suspend 4
+    suspend 5 $(((job + 2) % 4))
     grows || good=1
     kill -USR1 "$(pid_of 1)"
     finish
