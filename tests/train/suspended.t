@@ -14,31 +14,34 @@ grows() {
     eventually 300 lines $(($(wc -l <"$log") + 3))
 }
 
-# suspend SECONDS RANK: mpirun and all ranks. This rank is resumed two seconds before the others, for which it waits
-# meanwhile, if it does not compute: less than the timeout.
+# suspend SECONDS RANK: mpirun and all ranks, one after the other. This rank is stopped a second later than the others and
+# goes on two seconds before them, so it is suspended in a wait for them, of which it sees less than the timeout.
 suspend() {
-    pids="$launcher $(below)" late=$(ranks_below "[^$2]" | tr '\n' ' ')
+    pids="$launcher $(below)" others=$(ranks_below "[^$2]" | tr '\n' ' ')
     # shellcheck disable=SC2086  # words are meant to be split
+    kill -STOP $others
+    sleep 1
+    # shellcheck disable=SC2086
     kill -STOP $pids
     sleep "$1"
     for pid in $pids; do
-        case " $late" in *" $pid "*) ;; *) kill -CONT "$pid" ;; esac
+        case " $others" in *" $pid "*) ;; *) kill -CONT "$pid" ;; esac
     done
     sleep 2
     # shellcheck disable=SC2086
-    kill -CONT $late
+    kill -CONT $others
 }
 
 job=0
 while [ $job -lt $jobs ]; do
     job=$((job + 1))
     rm -rf "$dir/run"
-    start --save "$dir/run" --timeout 4 --pp 4 --zero $((job % 4)) --num-layers 4 --hidden-size 256 --seq-length 128 \
+    start --save "$dir/run" --timeout 5 --pp 4 --zero $((job % 4)) --num-layers 4 --hidden-size 256 --seq-length 128 \
         --micro-batch-size 8 --global-batch-size 16
-    suspend 6 $((job % 4))
+    suspend 7 $((job % 4))
     good=0
     grows || good=1
-    suspend 5 $(((job + 2) % 4))
+    suspend 6 $(((job + 2) % 4))
     grows || good=1
     kill -USR1 "$(pid_of 1)"
     finish
