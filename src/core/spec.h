@@ -50,13 +50,14 @@ typedef struct {
  * ones until its peers have arrived. */
 typedef enum { QUEUES_PER_EDGE, ONE_QUEUE } program_queue;
 
-/* The options of trine_parallel that programs depend on. */
+/* The options of trine_parallel that a pass may ask for: another one is a member here and a line in plan/resolve.c. (A
+ * program does not depend on all options, and so is not compiled again for each new one.) */
 typedef struct {
     trine_layout layout;
     trine_zero zero;
     trine_schedule schedule;
     int gather_buffers, reduce_buffers;
-    bool split_backward, exact;
+    bool split_backward, exact, audit;
     int exact_tp;
 } spec_options;
 

@@ -76,6 +76,7 @@ static spec_options spec_options_of(const trine_parallel *p) {
                           .reduce_buffers = p->reduce_buffers,
                           .split_backward = p->split_backward,
                           .exact = p->exact,
+                          .audit = p->audit,
                           .exact_tp = p->exact_tp};
 }
 

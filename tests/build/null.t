@@ -79,7 +79,8 @@ held handle tests/train/handles.c 'HANDLE|HANDLE_TOLD|RIGHT'
 result $? "every handle that a public function takes has a row in tests/train/handles.c"
 
 # "struct member" of those whose members are rows, too; the others' are options (tests/train/values.c walks over them)
-<"$dir/plain_headers" grep -oE 'typedef struct \{[^{}]*\} trine_(checkpoint|sampling|generate_config|linear_config|source|memory|steps);' |
+<"$dir/plain_headers" sed -E 's/struct (trine_[a-z_]+) \{([^{}]*)\};/typedef struct {\2} \1;/g' |
+    grep -oE 'typedef struct \{[^{}]*\} trine_(checkpoint|sampling|generate_config|linear_config|source|memory|steps);' |
     sed -E 's/^typedef struct \{(.*)\} (trine_[a-z_]+);$/\2;\1/; s/\(\*([a-z_]+)\)\([^()]*\)/\1/g' |
     awk -F';' '{ for (i = 2; i <= NF; i++) { n = split($i, names, ","); for (k = 1; k <= n; k++) {
         sub(/ +$/, "", names[k]); sub(/.*[* ]/, "", names[k]); if (names[k] != "") print $1, names[k] } } }' |
