@@ -50,8 +50,8 @@ typedef struct {
  * ones until its peers have arrived. */
 typedef enum { QUEUES_PER_EDGE, ONE_QUEUE } program_queue;
 
-/* The options of trine_parallel that a pass may ask for: another one is a member here and a line in plan/resolve.c. (A
- * program does not depend on all options, and so is not compiled again for each new one.) */
+/* The options of trine_parallel that a pass may ask for: another one is a member here and a line in plan/resolve.c.
+ * (A program does not depend on all options, and so is not compiled again for each new one.) */
 typedef struct {
     trine_layout layout;
     trine_zero zero;

@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "core/prove_state.h"
+#include "device/ops.h"
 #include "state/part.h"
 #include "state/step.h"
-#include "device/ops.h"
 
 /* Whether the gradients of a micro-batch are in a reduce buffer, not accumulated in a full one. */
 static bool buffered(const program_spec *s) {

@@ -11,8 +11,8 @@
 
 #include "ckpt/ckpt.h"
 #include "model/decode.h"
-#include "trine_generate.h"
 #include "trine.h"
+#include "trine_generate.h"
 
 #define GENERATE_ROWS      256 /* rows per chunk: matrix products near their full rate */
 #define GENERATE_HEAD_ROWS 16  /* rows whose logits are computed at a time */

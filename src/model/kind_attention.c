@@ -1,8 +1,8 @@
 /* Causal attention over this rank's heads, part by part: Vaswani et al., "Attention is all you need", 2017, section 3.2.1; tiled
  * as in Dao et al., "FlashAttention", 2022. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 /* The memory of a part: qkv (N, ...), output (N, ...), logarithms. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* GELU: Hendrycks and Gimpel, "Gaussian error linear units", 2016, the tanh form. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static size_t elements(const layer_call *c) {
     return call_rows(c) * call_columns(c);

@@ -2,8 +2,8 @@
  * time: at most one chunk of logits exists, and none outlives the call. The gradient is computed together with the
  * loss, so that the matmul runs once: a unit that ends in LOSS does nothing in the FORWARD of a training step. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 typedef struct {
     size_t at, n;

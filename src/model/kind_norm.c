@@ -1,7 +1,7 @@
 /* Layer norm: Ba et al., "Layer normalization", 2016, with gain and bias over the columns. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

@@ -1,8 +1,8 @@
 /* Learned positions: Radford et al. 2019 (GPT-2). They are added in place after the sum over tp; before it they
  * would be counted tp times. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

@@ -1,8 +1,8 @@
 /* A root mean square norm of each query and key head, with gains that all heads share: Qwen3; Henry et al.,
  * "Query-key normalization for transformers", 2020. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

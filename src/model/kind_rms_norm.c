@@ -1,8 +1,8 @@
 /* Root mean square norm: Zhang and Sennrich, "Root mean square layer normalization", 2019, with a gain over the
  * columns. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 /* Part by part: each has all N rows. */
 static trine_status rotate(const layer_call *c, void *qkv, bool inverse, size_t first) {

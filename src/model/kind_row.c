@@ -1,8 +1,8 @@
 /* A row-parallel linear layer: Shoeybi et al., "Megatron-LM", 2019, section 3. It ends a tp region: dropout is
  * applied to the output, then in[1] is added. */
 #include "base/status.h"
-#include "model/lora.h"
 #include "device/ops.h"
+#include "model/lora.h"
 
 static trine_status forward(const layer_call *c) {
     layer_linear at;

@@ -1,7 +1,7 @@
 /* SwiGLU: Shazeer, "GLU variants improve transformer", 2020: silu(gate) times up, of two stacked matrices' outputs. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

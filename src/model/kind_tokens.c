@@ -1,7 +1,7 @@
 /* Token embedding; the rows of the token matrix are split over tp: Shoeybi et al., "Megatron-LM", 2019, section 3. */
 #include "base/status.h"
-#include "model/kind.h"
 #include "device/ops.h"
+#include "model/kind.h"
 
 static trine_status forward(const layer_call *c) {
     const unit_run *r = c->r;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "device/ops.h"
 #include "model/family.h"
 #include "trine.h"
-#include "device/ops.h"
 
 /* PEFT's, of the families that it knows (peft/utils/constants.py): those that a family has. */
 #define DEFAULT_TARGETS "q_proj,v_proj,c_attn"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "trine_model.h"
 #include "trine.h"
+#include "trine_model.h"
 
 typedef struct {
     const char *name;

@@ -5,8 +5,8 @@
 #define TRINE_NORM_EXACT_NORM_H
 
 #include "core/flat.h"
-#include "device/op_args.h"
 #include "device/device.h"
+#include "device/op_args.h"
 
 /* digits (SQUARES_DIGITS, in device memory) += the squares of the gradients of a part's tensors of the range in
  * [begin, begin + count); a copy does not count (tensor.copy). g points to the gradient of element `begin`, which is

@@ -4,10 +4,10 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "core/prove_state.h"
+#include "device/ops.h"
 #include "norm/exact_norm.h"
 #include "norm/grad_norm.h"
 #include "state/part.h"
-#include "device/ops.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 

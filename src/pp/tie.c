@@ -2,9 +2,9 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "core/prove_state.h"
+#include "device/ops.h"
 #include "pp/pp.h"
 #include "state/part.h"
-#include "device/ops.h"
 
 static trine_status insert_tie(program *p) {
     if (p->spec->forward_only || spec_tied_unit(p->spec, p->stage) < 0) return TRINE_OK;

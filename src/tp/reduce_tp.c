@@ -9,9 +9,9 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "core/prove_state.h"
+#include "device/ops.h"
 #include "state/part.h"
 #include "state/step.h"
-#include "device/ops.h"
 
 #define CHUNK ((size_t)1 << 18) /* elements summed at a time */
 

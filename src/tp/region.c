@@ -1,6 +1,6 @@
 #include "base/status.h"
-#include "tp/tp.h"
 #include "device/ops.h"
+#include "tp/tp.h"
 
 int tp_parts(const tp_region *r) {
     return r->parts ? r->parts : 1;

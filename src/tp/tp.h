@@ -32,9 +32,9 @@
 #define TRINE_TP_TP_H
 
 #include "comm/api/comm.h"
+#include "device/device.h"
 #include "device/op_args.h"
 #include "trine_types.h"
-#include "device/device.h"
 
 typedef struct {
     trine_comm *comm; /* the tp group */

@@ -5,8 +5,8 @@
 
 #include "base/live.h"
 #include "base/status.h"
-#include "train/trainer.h"
 #include "profile/profile.h"
+#include "train/trainer.h"
 
 /* Columns of the head that are measured: its rate is that of its columns, and all of them would take as
  * much memory as the logits. */

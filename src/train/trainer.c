@@ -8,10 +8,10 @@
 #include "base/status.h"
 #include "comm/api/one_thread.h"
 #include "dp/dp.h"
+#include "profile/profile.h"
 #include "train/joules.h"
 #include "train/stop.h"
 #include "train/trace_run.h"
-#include "profile/profile.h"
 
 bool trainer_has_file(const trine_trainer *t, const char *path) {
     return blend_has_file(t->train.samples, path) ||

@@ -1,8 +1,8 @@
 #include "train/warm_up.h"
 
 #include "base/status.h"
-#include "model/lora.h"
 #include "device/ops.h"
+#include "model/lora.h"
 
 /* The gradients of a value that several layers read. */
 static trine_status warm_sum(warm_state *w, const unit_list *l, int value) {

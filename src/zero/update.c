@@ -2,9 +2,9 @@
 #include "base/status.h"
 #include "core/check_state.h"
 #include "core/prove_state.h"
+#include "device/ops.h"
 #include "state/part.h"
 #include "state/step.h"
-#include "device/ops.h"
 
 _Static_assert(FLAT_TENSORS <= OPS_PARTS, "a range is one call");
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "ckpt/settings.h"
-#include "trine_model.h"
 #include "trine.h"
+#include "trine_model.h"
 
 static trine_config full_config(void) {
     trine_config c = trine_config_default();

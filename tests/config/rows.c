@@ -11,8 +11,8 @@
 
 #include "ckpt/settings.h"
 #include "config/given.h"
-#include "trine_model.h"
 #include "trine.h"
+#include "trine_model.h"
 
 typedef struct {
     trine_config config;

@@ -4,8 +4,8 @@
 
 #include "ckpt/hf/hf.h"
 #include "model/gpt.h"
-#include "trine_model.h"
 #include "trine.h"
+#include "trine_model.h"
 
 static void check_model(const trine_model *m) {
     fuzz_demand(m->num_layers > 0 && m->hidden_size > 0 && m->num_attention_heads > 0);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/replicas.h"
 #include "profile/profile.h"
+#include "run/replicas.h"
 
 #define STEPS 2
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/parts.h"
 #include "profile/profile.h"
+#include "run/parts.h"
 
 enum { SKIP = 2, STEPS = 5, MEASURED = STEPS - SKIP, MICROS = 2 };
 

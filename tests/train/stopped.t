@@ -24,7 +24,7 @@ rows() {
                 echo "generate $call 1 $rank"
             done
         done
-        for number in 2 3 4 5 6 7; do echo "train MPI_Comm_split $number 1"; done
+        for nth in 2 3 4 5 6 7; do echo "train MPI_Comm_split $nth 1"; done
     else
         rank=0
         for call in $CALLS; do

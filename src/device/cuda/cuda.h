@@ -21,8 +21,8 @@
 
 #include "base/status.h"
 #include "device/cuda/backend.h"
-#include "device/ops.h"
 #include "device/cuda/sizes.h"
+#include "device/ops.h"
 
 /* A `void *` of ops.h is one of these or float. */
 typedef __nv_bfloat16 bf16;
