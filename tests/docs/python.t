@@ -46,6 +46,6 @@ done
 
 # shellcheck disable=SC2086
 run tools/mpirun.sh -np 2 python3 "$dir/train.py" $options --tp 3
-[ "$status" = 1 ] && [ "$(cat "$dir/out" "$dir/err" | grep -c "^trine: ")" = 1 ]
+[ "$status" = 1 ] && [ "$(sed "$SWEPT" "$dir/out" "$dir/err" | grep -c "^trine: ")" = 1 ]
 result $? "an error is Trine's message, once"
 done_testing

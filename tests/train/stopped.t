@@ -84,7 +84,7 @@ while read -r program call n rank; do
     # mpirun's behaviour after the report is not tested.
     [ "$status" -ne 137 ] || grep -q "mpirun hangs in its clean-up" "$file" || status=124
     [ "$status" -ne 0 ] && [ "$status" -ne 124 ] &&
-        [ "$(grep -c '^trine: ' "$file")" -eq 1 ] && grep -q "^trine: timed out: .* in $call (timeout $TIMEOUT s)" "$file" &&
+        [ "$(sed "$SWEPT" "$file" | grep -c '^trine: ')" -eq 1 ] && grep -q "^trine: timed out: .* in $call (timeout $TIMEOUT s)" "$file" &&
         accused "$rank" "stopped by a signal or a debugger, in $call (blocking " "$file"
     result $? "$program, rank $rank in $call $n: $seconds s"
 done <"$dir/rows"
