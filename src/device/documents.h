@@ -1,4 +1,4 @@
-/* Documents on CPU backends: `starts` of ops.h, or NULL. Pure. Cost: a few instructions each. */
+/* Documents on CPU backends: `starts` of op_args.h, or NULL. Pure. Cost: a few instructions each. */
 #ifndef TRINE_DEVICE_DOCUMENTS_H
 #define TRINE_DEVICE_DOCUMENTS_H
 

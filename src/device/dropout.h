@@ -1,4 +1,4 @@
-/* The elements that a dropout keeps, for CPU backends: implements dropout_args of ops.h.
+/* The elements that a dropout keeps, for CPU backends: implements dropout_args of op_args.h.
  *
  * Invariant: a word is a function of (key, sample, element) only.
  * Cost: one Philox block for four neighbouring elements. */

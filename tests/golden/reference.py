@@ -115,7 +115,7 @@ def permute(key, n, i):
             return i
 
 
-# ---- Dropout: Srivastava et al. 2014; the mask is ops.h's dropout_args ---------------------------
+# ---- Dropout: Srivastava et al. 2014; the mask is op_args.h's dropout_args ---------------------------
 
 def kept(c, rate, name, samples, shape):
     """(len(samples), *shape): 0 or 1 / (1 - rate). `shape` is that of one sample's tensor."""

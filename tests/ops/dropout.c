@@ -1,5 +1,5 @@
 /* TEST np=0 device */
-/* Dropout masks on every device: the random numbers specified in ops.h, the share of dropped elements, and that
+/* Dropout masks on every device: the random numbers specified in op_args.h, the share of dropped elements, and that
  * masks do not depend on the split of micro-batches, rows or heads. */
 #include "base/rng.h"
 #include "ops/staged.h"
@@ -11,7 +11,7 @@ static dropout_args drop_of(float p, uint64_t sample, size_t first) {
         .p = p, .key = rng_key(3, "h.0.mlp.dropout"), .sample = sample, .first = first, .T = T};
 }
 
-/* The specification of ops.h, as directly as possible. */
+/* The specification of op_args.h, as directly as possible. */
 static float factor_of(const dropout_args *drop, uint64_t sample, uint64_t element) {
     uint64_t block = element / 4;
     uint32_t words[4];

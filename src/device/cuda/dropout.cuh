@@ -1,4 +1,4 @@
-/* The elements that a dropout keeps, on the GPU: implements dropout_args of ops.h with the same words as
+/* The elements that a dropout keeps, on the GPU: implements dropout_args of op_args.h with the same words as
  * device/dropout.h (tests/ops compare element by element).
  *
  * Invariant: a word is a function of (key, sample, element) only. Cost: one Philox4x32-10 block is 20

@@ -114,7 +114,7 @@ static inline __device__ four plus(four x, four y) {
     return x;
 }
 
-/* ---- Documents (ops.h) ----------------------------------------------------------------------- */
+/* ---- Documents (op_args.h) ------------------------------------------------------------------- */
 
 /* The position of row `row` of a micro-batch (B, T) in its document; starts (B, T), or NULL. */
 static inline __device__ size_t document_position(const int32_t *starts, size_t row, size_t T) {
