@@ -98,7 +98,7 @@ case " $* " in
 esac
 NVCC
     chmod +x "$dir/some/bin/nvcc"
-    env -u NVCC -u NCCL_HOME -u VIRTUAL_ENV CUDA_HOME="$dir/some" "$@" tools/cuda.sh "$dir/build"
+    env -u NVCC -u NCCL_HOME -u VIRTUAL_ENV -u CUDA_SM CUDA_HOME="$dir/some" "$@" tools/cuda.sh "$dir/build"
 }
 
 header_alone() {
