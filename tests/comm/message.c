@@ -46,7 +46,7 @@ static mode current;
 static char *pool; /* two halves, in a window */
 static split_device
     split_dev; /* each of the two parts of its exchanged region has the size of the pool, in halves */
-#define POOL_BYTES ((size_t)8 << 20)
+#define POOL_BYTES ((size_t)5 << 19) /* the system clears each of its pages for each mesh */
 
 static void *translated(const void *p) {
     void *seen = split_device_seen(&split_dev, p);
