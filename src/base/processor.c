@@ -75,8 +75,12 @@ void processor_read_with(bool has[PROCESSOR_FEATURES], uint32_t saved) {
     }
 }
 
+/* Asked once, by check() below: in a virtual machine each question takes microseconds. */
+static bool present[PROCESSOR_FEATURES];
+static trine_cpu_level level_here;
+
 void processor_read(bool has[PROCESSOR_FEATURES]) {
-    processor_read_with(has, saved_state());
+    memcpy(has, present, sizeof present);
 }
 
 /* ---- Comparison ---- */
@@ -97,15 +101,16 @@ trine_cpu_level processor_level(const bool has[PROCESSOR_FEATURES]) {
     return level == TRINE_CPU_V4 && has[PROCESSOR_BF16] ? TRINE_CPU_V4_BF16 : level;
 }
 
-trine_cpu_level processor_level_here(void) {
+static trine_cpu_level read_level(uint32_t saved) {
     enum { AMX_BF16 = 22, AMX_TILE = 24 };
     const uint32_t tiles = 0x60000u; /* in XCR0 */
-    bool has[PROCESSOR_FEATURES];
-    processor_read(has);
-    const trine_cpu_level level = processor_level(has);
-    const bool amx =
-        (saved_state() & tiles) == tiles && ask(7, 0, D, AMX_TILE) && ask(7, 0, D, AMX_BF16);
+    const trine_cpu_level level = processor_level(present);
+    const bool amx = (saved & tiles) == tiles && ask(7, 0, D, AMX_TILE) && ask(7, 0, D, AMX_BF16);
     return level == TRINE_CPU_V4_BF16 && amx ? TRINE_CPU_V4_AMX : level;
+}
+
+trine_cpu_level processor_level_here(void) {
+    return level_here;
 }
 
 static void add(char why[PROCESSOR_WHY], const char *before, const char *text) {
@@ -137,10 +142,11 @@ bool processor_fits(const bool want[PROCESSOR_FEATURES], const bool has[PROCESSO
 
 /* Priority 101: runs before all other constructors; those below 101 are reserved for the compiler. */
 __attribute__((constructor(101))) static void check(void) {
-    bool has[PROCESSOR_FEATURES];
     char why[PROCESSOR_WHY], host[128] = "";
-    processor_read(has);
-    if (processor_fits(processor_built_for, has, why)) return;
+    const uint32_t saved = saved_state();
+    processor_read_with(present, saved);
+    level_here = read_level(saved);
+    if (processor_fits(processor_built_for, present, why)) return;
     (void)gethostname(host, sizeof host - 1);
     dprintf(STDERR_FILENO, "trine: %s: %s\n", host, why);
     _exit(1);

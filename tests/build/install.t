@@ -126,8 +126,8 @@ nothing_built() {
         cat "$dir/built" && [ ! -s "$dir/built" ]
 }
 
-cuda=CUDA=0
-[ ! -e "$BUILD/libtrine_cuda.so" ] || cuda=$(sed -n '1s/^.* \(CUDA_SM=[0-9 ]*\) [0-9]* [0-9]*$/\1/p' "$BUILD/cuda.mk")
+cuda=$(sed -n '1s/^.* \(CUDA_SM=[0-9 ]*\) [0-9]* [0-9]*$/\1/p' "$BUILD/cuda.mk" 2>/dev/null || true)
+[ -n "$cuda" ] && [ -e "$BUILD/libtrine_cuda.so" ] || cuda=CUDA=0
 check "make install, which builds nothing" nothing_built
 check "a program with the shared library" shared
 check "a program with the archive" archive
