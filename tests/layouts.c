@@ -28,6 +28,12 @@
  * 2.8e-3 of the norm), and the two from each other by at most twice that; measured: 1.3e-4 and
  * 2.9e-3. A mask that ignores dp changes the loss by 1.2e-3 and the norm by 2.5e-2 or more.
  *
+ * Those 16-bit bounds hold for steps of eight tokens and more. With documents a window of eight tokens may have one
+ * target, and a mean over n tokens that are rounded independently is off by 1 / sqrt(n): with fewer windows than eight
+ * in a step the bound is sqrt(8 / windows) times as large, at most 5.7e-4 of the loss in bf16. Of the 367 rows on ref
+ * of the full array three, of one window, need it, in the fourth step: one rank's loss is 1.0e-4 or 1.7e-4 below that
+ * of fp32, tp 4's 1.0e-4 or 3e-5 above it, and the same rows in fp32 are 2.5e-8 apart.
+ *
  * Gradients in bf16: as with tp, since their sums are rounded, in another order with every dp. fp16 rounds eight times
  * finer than bf16: an eighth of that, with and without tp. */
 typedef struct {
@@ -446,15 +452,24 @@ static bool same_bits(const entry *e) {
     return false;
 }
 
+static distance allowed(const layout_run *r, int kind) {
+    const int windows = r->layout.dp * r->micros * r->size, enough = 8;
+    distance most = at_most[r->type][kind];
+    const bool rounds = r->type != LAYOUT_FP32 && r->type != LAYOUT_CUDA;
+    if (!rounds || !r->documents || windows >= enough) return most;
+    const double times = sqrt((double)enough / windows);
+    return (distance){times * most.loss, times * most.norm};
+}
+
 /* In steps [from, to); `kind` bounds them. */
 static bool near_in(const entry *e, int from, int to, int kind) {
     const layout_run *r = &jobs[e->run].run;
     int had = r->layout.tp > 1 ? WITH_TP : WITHOUT_TP;
     distance off = distance_of(&jobs[e->run].result.steps, &jobs[e->serial].result.steps, from, to);
-    const distance *most = &at_most[r->type][kind];
+    const distance most = allowed(r, kind);
     worst[had].loss = largest(worst[had].loss, off.loss);
     worst[had].norm = largest(worst[had].norm, off.norm);
-    if (off.loss <= most->loss && off.norm <= most->norm) return true;
+    if (off.loss <= most.loss && off.norm <= most.norm) return true;
     print_message("# %s: differs from one rank in steps %d to %d: loss %.1e, norm %.1e\n",
                   describe(r), from + 1, to, off.loss, off.norm);
     return false;
@@ -524,6 +539,16 @@ int layout_differed(void) {
     return differed;
 }
 
+/* Every rank fails, and the first that does ends the job: not before rank 0 has written what it found. */
+static void fail_after_words(int bad) {
+    const trine_layout all = {.dp = trine_world_size(harness_world), .tp = 1, .pp = 1};
+    trine_mesh *mesh;
+    fflush(stdout);
+    OK(trine_mesh_create(&mesh, harness_world, all, 0));
+    OK(trine_barrier(trine_mesh_group(mesh, TRINE_WORLD)));
+    fail_msg("%d of %d runs failed", bad, entry_count);
+}
+
 void layout_check(int step_count) {
     int bad = 0;
     steps = step_count;
@@ -533,6 +558,6 @@ void layout_check(int step_count) {
     differed = plain_rows = 0;
     for (int i = 0; i < entry_count; i++) bad += !holds(&entries[i]);
     print_sums();
-    if (bad) fail_msg("%d of %d runs failed", bad, entry_count);
+    if (bad) fail_after_words(bad);
     job_count = entry_count = 0;
 }
