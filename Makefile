@@ -15,7 +15,7 @@
 #   make test T=tp    the tests of one folder; T=tp/linear: one file; T="tp ckpt/load": these
 #                     CHANGED=1: a minute of those that execute what has changed since the last commit (tests/changed.sh)
 #   make mutants      plant faults in a copy of the tree; each must make its test fail; M="tie-skipped ...": some
-#                     MATRIX=1: all tests that execute it, into tests/mutants/matrix (a night; docs/testing.md)
+#                     MATRIX=1: all tests that execute it, into tests/mutants/matrix (nights, or slices; docs/testing.md)
 #   make coverage     which test executes which line: tests/coverage (an hour on two cores)
 #   make fuzz         fuzz the file readers with libFuzzer under sanitizers; MINUTES=1 (integer) each; T=manifest: one
 #                     T=page: mutated logs and traces for trine-report's page, in Chromium (tests/report/fuzz.t; TRINE_SEED)

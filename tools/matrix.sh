@@ -7,7 +7,7 @@
 # unrun: adds such a line for each mutant that has none.
 #
 # A line is NAME SUM END PASSED TEST:RANKS...: a sum of the fault's text; why its run ended (enough tests failed, all have
-# run, or the time was over); how many runs passed; and those that failed, the first of each test.
+# run, or the time was over, time300 after 300 seconds); how many runs passed; and those that failed, the first of each test.
 set -eu
 cd "$(dirname "$(realpath "$0")")/.."
 
@@ -30,7 +30,7 @@ tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
     # The tests of make check that a line names, without ranks; the number of others in `gone`.
     function read_line(    i, test) {
         lines[$1] = $0
-        unrun[$1] = $2 == "unrun" || ($3 == "time" && NF == 4)
+        unrun[$1] = $2 == "unrun" || ($3 ~ /^time/ && NF == 4)
         for (i = 5; i <= NF; i++) {
             test = $i
             sub(/:.*/, "", test)
@@ -40,7 +40,7 @@ tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
             catches[test]++
         }
         if (number[$1] == 1 && $3 == "all") alone[test_of($1)] = alone[test_of($1)] " " $1
-        if (number[$1] == 1 && $3 == "time") perhaps[test_of($1)] = perhaps[test_of($1)] " " $1
+        if (number[$1] == 1 && $3 ~ /^time/) perhaps[test_of($1)] = perhaps[test_of($1)] " " $1
     }
     function test_of(name) { return substr(catchers[name], 2) }
     FILENAME == "-" { checked[$1]; if (!($1 in at)) { order[++tests] = $1; at[$1] = tests } next }
@@ -68,8 +68,9 @@ tests/sizes.sh | awk -v what="$what" -v matrix=$matrix -v list=$list '
         print "caught by no test of make check:"
         for (i = 1; i <= count; i++) {
             if (number[mutants[i]]) caught++
+            if (number[mutants[i]] > 1) twice++
             else if (!unrun[mutants[i]] && mutants[i] in lines) print "    " mutants[i]
         }
-        print caught + 0 " of " count " mutants caught"
+        print caught + 0 " of " count " mutants caught, " twice + 0 " by more than one test"
     }
     END { if (what == "check") check(); else report(); exit wrong }' - $list $matrix

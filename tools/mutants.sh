@@ -7,9 +7,12 @@
 # TARGETS="build/PROGRAM...": what a script among the tests needs (default: all programs and tests).
 # TEXTS=1: only check that each text to find is in its file.
 # MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), first the list's
-# case, then the tests, the list's first, then the cheapest, until three tests have failed (MATRIX_FAILURES) or five
+# case, then the tests, the list's first, then the cheapest, until two tests have failed (MATRIX_FAILURES) or five
 # minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
-# Faults whose text has not changed since are not repeated, so an interrupted run goes on where it was.
+# What the matrix has of a fault whose text has not changed since is not repeated: the tests that caught it count, and it
+# is run only if they are fewer, and neither have all tests been run nor is its time no longer than what was over before.
+# Those without a line come first. MATRIX_MINUTES=55: none is begun after that many. So an interrupted run goes on where
+# it was, in slices. MATRIX=left lists what is left.
 #
 # Errors: a text to find that is missing from its file or occurs more than once; a mutant that does not
 # compile; a case that fails without a mutant. A mutant that makes ranks hang is caught when the library's
@@ -24,7 +27,8 @@ list=tests/mutants/list
 matrix=tests/mutants/matrix
 work=$build/mutants
 limit=${MUTANT_SECONDS:-150}
-enough=${MATRIX_FAILURES:-3}
+enough=${MATRIX_FAILURES:-2}
+seconds=${MATRIX_SECONDS:-300}
 cores=$(nproc)
 jobs=${J:-$((cores > 8 ? 8 : cores))}
 # A worker's folder, and its tree: built once, then file by file. What a mutant's build replaces is put back.
@@ -346,29 +350,40 @@ own_case() {
     caught=" $test:$ranks" count=1
 }
 
-# explore NAME: a line of the matrix: name, sum, why it ended (enough, all, time), runs that passed, runs that failed
+# before NAME: the runs that caught this fault before, if make check has them still
+before() {
+    grep "^$1 $(sum "$1") " "$matrix" | cut -s -d ' ' -f 5- | tr ' ' '\n' | while IFS=: read -r test ranks; do
+        if grep -q "^$test $ranks" "$work/runs"; then printf ' %s' "$test:$ranks"; fi
+    done
+}
+
+# explore NAME: a line of the matrix: name, sum, why it ended (enough, all, time and its seconds), runs that passed, runs
+# that failed
 explore() {
     read -r test ranks case <"$work/list/$1/test"
     unchanged='' limit=1800 # not a fault of it, on a busy machine
-    if [ "$ranks" != - ] || grep -q TRINE_CASE "tests/$test.t"; then # other scripts run all cases anyhow
+    caught=$(before "$1")
+    if [ -n "$caught" ]; then
+        : # nor is the list's case repeated
+    elif [ "$ranks" != - ] || grep -q TRINE_CASE "tests/$test.t"; then # other scripts run all cases anyhow
         if (passes "$test" "$ranks" "$case"); then unchanged=passes; fi
     fi
     candidates "$1" >"$own/candidates"
     plant "$1"
-    began=$(date +%s) limit=${MATRIX_SECONDS:-300} passed=0 failed='' caught='' count=0 end=all
+    began=$(date +%s) limit=$seconds passed=0 failed='' count=$(echo "$caught" | wc -w) end=all
     [ -z "$unchanged" ] || own_case "$1" || true
     while read -r test ranks; do
         case "$caught$failed " in *" $test:"*) continue ;; esac
         if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
         if [ $count = "$enough" ]; then end=enough; break; fi
-        limit=$((${MATRIX_SECONDS:-300} + began - $(date +%s)))
-        if [ $limit -le 0 ]; then end="time"; break; fi
+        limit=$((seconds + began - $(date +%s)))
+        if [ $limit -le 0 ]; then end="time$seconds"; break; fi
         compile_test "$1" "$test" "$ranks"
         status=0
         run "$test" "$ranks" || status=$?
         case $status in
             0) passed=$((passed + 1)) ;;
-            124 | 137) end="time"; break ;;
+            124 | 137) end="time$seconds"; break ;;
             *) failed="$failed $test:$ranks" count=$((count + 1)) ;;
         esac
     done <"$own/candidates"
@@ -379,11 +394,20 @@ explore() {
     echo "$1 $(sum "$1") $end $passed$caught" | tee -a "$matrix"
 }
 
-# unexplored NAME...: those that are not in the matrix, or with another text, or whose time was over without a failure
+# unexplored NAME...: those that are not in the matrix, or with another text; then those that too few tests have caught,
+# where there was not enough to do or not enough time
 unexplored() {
-    for name in "$@"; do
-        grep "^$name $(sum "$name") " "$matrix" | grep -qv ' time [0-9]*$' || echo "$name"
-    done
+    for name in "$@"; do echo "$name $(sum "$name")"; done |
+        awk -v enough="$enough" -v seconds="$seconds" '
+            FILENAME != "-" { line[$1, $2] = $0; next }
+            !(($1, $2) in line) { print $1; next }
+            {
+                n = split(line[$1, $2], field, " ")
+                longest = field[3] ~ /^time/ ? substr(field[3], 5) : field[3] == "all" ? seconds : 0
+                if (n - 4 < enough && longest + 0 < seconds) fewer = fewer $1 "\n"
+            }
+            END { printf "%s", fewer }
+        ' "$matrix" -
 }
 
 # In the order of names, the last line of each; those of mutants that are no longer in the list are dropped.
@@ -406,7 +430,7 @@ worker() {
     trap '[ -z "$job" ] || kill $job; exit 130' INT TERM
     trap 'ended $?' EXIT
     for name in "$@"; do
-        if [ -e "$work/stop" ]; then return 0; fi
+        if [ -e "$work/stop" ] || [ "$(date +%s)" -ge "$until" ]; then return 0; fi
         mkdir "$work/taken/$name" 2>/dev/null || continue
         if [ -n "${MATRIX:-}" ]; then
             explore "$name"
@@ -446,6 +470,7 @@ unset MAKEFLAGS MFLAGS
 environment
 every=$(read_list)
 names=${*:-$every}
+until=$(($(date +%s) + ${MATRIX_MINUTES:-9999} * 60))
 # shellcheck disable=SC2086  # names have no spaces
 check_texts $names
 [ -z "${TEXTS:-}" ] || exit 0
@@ -453,6 +478,11 @@ if [ -n "${MATRIX:-}" ]; then
     tests/sizes.sh >"$work/runs"
     # shellcheck disable=SC2086
     names=$(unexplored $names)
+    if [ "$MATRIX" = left ]; then
+        printf '%s' "${names:+$names
+}"
+        exit 0
+    fi
     trap 'tidy $every' EXIT
     [ -n "$names" ] || exit 0
 fi

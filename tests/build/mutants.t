@@ -111,7 +111,7 @@ another single 1
 printf 'all: ;\ntests: $(patsubst %%.c,build/%%,$(wildcard tests/*/*.c))\n' >>Makefile
 { mutant minus "a + b" "a - b"; mutant times "a + b" "a * b"; mutant more "a + b" "a + b + 1"; } >$list
 printf '# What catches what.\nmore unrun\ngone 12 all 1 suite/sum:0\n' >tests/mutants/matrix
-export MATRIX=1 J=1
+export MATRIX=1 J=1 MATRIX_FAILURES=3
 planting "a test that fails without a fault does not count" 0 "suite/bad on 0 ranks fails on the unchanged tree"
 check "the matrix has those that fail, until three have" has "minus enough 0 suite/sum:0 suite/other:0"
 check "and those that pass" has "times all 2 suite/sum:0 suite/other:0"
@@ -122,6 +122,25 @@ planting "a fault with another text is tried again" 0 "minus .* all 2 suite/sum:
 run tools/mutants.sh build
 check "one with the same text is not" test "$status$(cat "$dir/out" "$dir/err")" = 0
 check "the matrix is complete" tools/matrix.sh check
+
+# Later runs add to what the matrix has.
+export MATRIX_FAILURES=1
+{ mutant minus "a + b" "a - b"; mutant times "a + b" "a * b"; mutant more "a + b" "a + b + 1"; } >$list
+planting "one failure may be enough" 0 "minus .* enough 0 suite/sum:0"
+export MATRIX_FAILURES=2
+run env MATRIX=left tools/mutants.sh build
+check "those that too few have caught are left" test "$(xargs <"$dir/out")" = "minus times more"
+run env MATRIX_MINUTES=0 tools/mutants.sh build
+check "none is begun after the minutes given" test "$status$(cat "$dir/out" "$dir/err")" = 0
+planting "they are run against further tests" 0 "minus .* enough 0 suite/sum:0 suite/other:0"
+run env MATRIX=left MATRIX_FAILURES=4 tools/mutants.sh build
+check "more failures leave more" test "$(xargs <"$dir/out")" = "minus times more"
+MATRIX_FAILURES=4 planting "until all have run" 0 "minus .* all 1 suite/sum:0 suite/other:0 suite/positive:0"
+run env MATRIX=left MATRIX_FAILURES=4 tools/mutants.sh build
+check "then nothing is left" test "$status$(cat "$dir/out" "$dir/err")" = 0
+mutant minus "a + b" "a * b" >$list
+export MATRIX_FAILURES=3
+planting "another text again" 0 "minus .* all 2 suite/sum:0 suite/other:0"
 mutant single "a + b" "b + a" >>$list
 run tools/matrix.sh check
 check "a fault without a line is an error" prints 1 "single: not in tests/mutants/matrix"
