@@ -24,10 +24,9 @@ if [ -z "${NVCC:-}${CUDA_HOME:-}" ] && nvcc=$(command -v nvcc); then export NVCC
 PATH=$(tests/path.sh "$1" $groups)
 export PATH
 . tests/environment.sh
-# A parent may ignore signals, as Python does, which every process below inherits: a test that needs that would fail
-# under another.
-signals=
-if env --default-signal=PIPE,XFSZ true 2>/dev/null; then signals="env --default-signal=PIPE,XFSZ"; fi
+# A parent may ignore signals, as Python and perf do, which every process below inherits: tests of signals would fail.
+signals="env --default-signal=PIPE,XFSZ,USR1,USR2"
+$signals true 2>/dev/null || signals=
 status=0 slots=${PROVE_JOBS:-$(($(nproc) + 1))}
 # shellcheck disable=SC2086  # split into arguments: paths without spaces
 $signals perl -Itests -S prove --harness Slots --exec '' --timer --failures --comments \
