@@ -19,18 +19,7 @@ note() {
 
 # recorded FILE...: the tests that execute lines of these files
 recorded() {
-    awk -v files="$*" '
-        BEGIN { n = split(files, list, " "); for (i = 1; i <= n; i++) changed[list[i]] }
-        $1 == "test" { name[++tests] = $2; next }
-        $1 in changed {
-            for (at = 1; at <= length($2); at++) {
-                digit = index("0123456789abcdef", substr($2, at, 1)) - 1
-                for (i = 4; i >= 1; i--) {
-                    if (digit % 2) print name[4 * at - 4 + i]
-                    digit = int(digit / 2)
-                }
-            }
-        }' "$record"
+    tools/coverage.sh "$build" --files "$@"
 }
 
 # includers FILE: the sources of which the compiler read this file

@@ -200,6 +200,22 @@ of_lines() {
         }' "$@"
 }
 
+# of_files FILE...: the tests that execute lines of one of these files, by the record
+of_files() {
+    awk -v files="$*" '
+        BEGIN { n = split(files, list, " "); for (i = 1; i <= n; i++) wanted[list[i]] }
+        $1 == "test" { name[++tests] = $2; next }
+        $1 in wanted {
+            for (at = 1; at <= length($2); at++) {
+                digit = index("0123456789abcdef", substr($2, at, 1)) - 1
+                for (i = 4; i >= 1; i--) {
+                    if (digit % 2) print name[4 * at - 4 + i]
+                    digit = int(digit / 2)
+                }
+            }
+        }' "$record"
+}
+
 case ${1:-} in
     --one)
         shift
@@ -209,6 +225,11 @@ case ${1:-} in
     --lines)
         shift
         of_lines "$@"
+        exit
+        ;;
+    --files)
+        shift
+        of_files "$@"
         exit
         ;;
 esac

@@ -306,13 +306,23 @@ place() {
     ' "$work/list/$1/find" "$(field "$1" file)"
 }
 
+# recorded FILE: the runs of the tests that execute the file by tests/coverage, with each test's seconds there
+recorded() {
+    [ -e tests/coverage ] || return 0
+    tools/coverage.sh "$build" --files "$1" | sort -u | awk '
+        FILENAME == "-" { executes[$1]; next }
+        FILENAME != runs { if ($1 == "test") seconds[$2] = $3; next }
+        $1 in executes { print $1, $2, seconds[$1] }' runs="$work/runs" - tests/coverage "$work/runs"
+}
+
 # executing FILE FIRST LAST: the runs of make check that execute one of these lines, TEST RANKS SECONDS. If none does
-# (a table, a line that goes on), those that execute the file; if none does (a header), all.
+# (a table, a line that goes on), or make coverage has not been run here, those that execute the file; if none does (a
+# header), all.
 executing() {
     found=$(tools/coverage.sh "$build" --lines "$1" "$2" "$3")
     [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines "$1" 1 999999)
-    [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines . 1 999999)
-    [ -n "$found" ] || found=$(cat "$work/runs") # nothing is recorded
+    [ -n "$found" ] || found=$(recorded "$1")
+    [ -n "$found" ] || found=$(cat "$work/runs")
     echo "$found"
 }
 

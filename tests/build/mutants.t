@@ -151,6 +151,21 @@ sed -i '/^single /d' tests/mutants/matrix
 run tools/matrix.sh unrun
 run tools/matrix.sh check
 check "one that has not been run is told" prints 1 "1 mutants have not been run yet"
+printf 'test suite/other 1.0\ntest suite/sum 1.0\nsrc/more.c 8\nsrc/sum.c c\n' >tests/coverage
+run tools/matrix.sh without suite/sum
+check "without a test a mutant would keep one" prints 1 "minus: caught by suite/sum; suite/other would be left"
+check "and no file would be lost" prints 0 "executed"
+run tools/matrix.sh without suite/other
+check "without another a file would" prints 1 "src/more.c: executed by suite/other alone"
+check "which fails" test $status = 1
+run tools/matrix.sh without suite/third
+check "a test that is in no record is told" prints 1 "suite/third: not in tests/coverage"
+cp tests/mutants/matrix "$dir/matrix"
+tools/matrix.sh forget suite/sum
+run env MATRIX=left tools/mutants.sh build
+check "what a changed test has caught is left" prints 1 minus
+check "what others have caught is kept" has "minus enough 2 suite/other:0"
+cp "$dir/matrix" tests/mutants/matrix
 run tools/matrix.sh
 check "the report has what a test catches alone" prints 1 "    suite/positive"
 done_testing
