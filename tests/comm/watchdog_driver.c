@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/status.h"
@@ -39,11 +41,13 @@ static void nap(double seconds) {
     nanosleep(&t, NULL);
 }
 
+static double slow_yield; /* SLOW_YIELD: seconds */
+
 /* Replaces the C library's function: if other processes use the processor, a yield takes as long as
  * they run. */
 int sched_yield(void) {
-    const char *seconds = getenv("SLOW_YIELD");
-    if (seconds) nap(atof(seconds));
+    if (slow_yield <= 0) return (int)syscall(SYS_sched_yield);
+    nap(slow_yield);
     return 0;
 }
 
@@ -105,7 +109,9 @@ static trine_status run(trine_world *world, const char *how, int culprit, double
 
 int main(int argc, char **argv) {
     trine_world *world = NULL;
+    const char *seconds = getenv("SLOW_YIELD");
     if (argc != 4) return 2;
+    if (seconds) slow_yield = atof(seconds);
     if (trine_world_create(&world, &argc, &argv) != TRINE_OK) trine_abort(NULL);
     if (run(world, argv[1], atoi(argv[2]), atof(argv[3])) != TRINE_OK) trine_abort(world);
     trine_world_destroy(&world);
