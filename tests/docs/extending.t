@@ -1,5 +1,5 @@
 #!/bin/bash
-# TEST ranks=2 longer=train timeout=900
+# TEST ranks=2 longer=train timeout=1800
 # shellcheck disable=SC2317  # check calls the functions
 #
 # docs/extending.md: each of its changes applies to the current tree, compiles without a warning, keeps the layers, and
