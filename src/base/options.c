@@ -365,8 +365,17 @@ static void set_flag(cursor *c, const option *row, const char *argument, const c
     *(bool *)options_member(c->o, row) = true;
 }
 
+/* "; did you mean llama2-7b?" of a value that is none of many words; "" where none is near. Few are read at a glance, and
+ * cpu is near to gpu. */
+static void suggest_word(const option *row, const char *value, char *text, size_t size) {
+    enum { MANY = 8 };
+    const char *near = NULL;
+    if (row->word_count >= MANY) near = options_nearest(value, row->words, (size_t)row->word_count);
+    snprintf(text, size, near ? "; did you mean %s?" : "%s", near ? near : "");
+}
+
 static void set_option(cursor *c, const option *row, const char *argument, const char *value) {
-    char want[512];
+    char want[512], near[64];
     int shown = (int)strcspn(argument, "=");
     options_expected(row, want, sizeof want);
     if (c->o->given && row != &version_row) c->o->given[row - c->o->rows] = true;
@@ -384,10 +393,12 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     if (row->kind == OPTION_KIND_BLEND) {
         read_blend(c, row, value);
     } else if (!read_value(c->o, row, value)) {
+        suggest_word(row, value, near, sizeof near);
         if (row->kind == OPTION_KIND_TYPE)
             mistake(c->m, "%.*s: %s", shown, argument, status_message());
         else
-            mistake(c->m, "%.*s: invalid value \"%s\"; expected %s", shown, argument, value, want);
+            mistake(c->m, "%.*s: invalid value \"%s\"; expected %s%s", shown, argument, value, want,
+                    near);
         if (row->kind == OPTION_KIND_TYPE) status_clear();
     }
 }

@@ -650,6 +650,28 @@ static trine_status parse_kinds(kinds *k, int argc, char *const *argv) {
     parse_kinds(&k, (int)(sizeof((char *[]){"p", __VA_ARGS__}) / sizeof(char *)),                  \
                 (char *[]){"p", __VA_ARGS__})
 
+/* Of many words the nearest is named; of few it may be another thing, as cpu for gpu. */
+static void many_words_have_a_nearest(void **state) {
+    (void)state;
+    static const char *const words[] = {"gpt2",  "gpt2-xl", "llama2-7b", "llama3-8b",
+                                        "qwen3", "mistral", "cpu",       "ref"};
+    struct which {
+        int model;
+    } s = {0};
+    option row = {OPTION_CHOICE("model", struct which, model, words, 0, "one")};
+    options o = {.program = "program", .rows = &row, .count = 1, .at = {&s}};
+    char *argv[] = {"program", "--model", "lama2-7b", NULL};
+    REFUSED(options_parse(&o, 3, argv), TRINE_EINVAL,
+            "mistral, cpu or ref; did you mean llama2-7b?");
+    for (int i = 0; i < 2; i++) {
+        if (i) row.word_count = 7;
+        argv[2] = i ? "gpu" : "tpu-of-another-kind";
+        assert_int_equal(options_parse(&o, 3, argv), TRINE_EINVAL);
+        assert_null(strstr(status_message(), "did you mean"));
+        status_clear();
+    }
+}
+
 static void words_files_and_types(void **state) {
     (void)state;
     kinds k;
@@ -803,6 +825,7 @@ static const struct CMUnitTest options_tests[] = {
     cmocka_unit_test(help_writes_round_numbers_out),
     cmocka_unit_test(help_fits_100_columns),
     cmocka_unit_test(help_is_a_manual_page_too),
+    cmocka_unit_test(many_words_have_a_nearest),
     cmocka_unit_test(words_files_and_types),
     cmocka_unit_test(a_choice_may_stand_bare),
     cmocka_unit_test(a_value_is_checked_wherever_it_comes_from),
