@@ -1,15 +1,18 @@
 /* trine-report: one HTML file that shows runs and a trace, or their numbers as a table.
  *
- *     trine-report run.jsonl --out run.html
+ *     trine-report run.jsonl                 writes run.html
  *     trine-report a.jsonl b.jsonl --trace trace.json --hardware h100 --out both.html
  *
  * docs/seeing.md says what is in it. */
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ending.h"
+#include "base/input.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/paths_apart.h"
@@ -28,6 +31,7 @@ extern const char report_script[], report_script_end[], report_style[], report_s
 typedef struct {
     option_list traces;
     const char *hardware, *out;
+    char beside[PATH_MAX]; /* the page's path, where no --out gives one */
     bool csv, watch, help;
     const char **files; /* logs, then traces */
     int file_count, log_count;
@@ -44,8 +48,11 @@ static const option rows[] = {
                                  "a100-vtrain, h100, zen5-cores, or "
                                  "the path of a file")},
     {OPTION_HEADING("What is written")},
-    {OPTION_WRITES, OPTION_STRING("out", settings, out, "FILE", NULL,
-                                  "the page, which needs no other file; with --csv the table")},
+    {OPTION_WRITES,
+     OPTION_STRING(
+         "out", settings, out, "FILE", NULL,
+         "the page, which needs no other file: beside the first file if this is not given, "
+         "run.html for run.jsonl; with --csv the table")},
     {OPTION_FLAG("csv", settings, csv,
                  "a table of all lines of the logs instead, on standard output unless --out is "
                  "given")},
@@ -57,7 +64,6 @@ static const option rows[] = {
 
 static trine_status check(const settings *s) {
     CHECK(s->file_count || s->traces.count, TRINE_EINVAL, "no log is given (see --help)");
-    CHECK(s->csv || s->out, TRINE_EINVAL, "--out is missing (see --help)");
     CHECK(!s->csv || !s->watch, TRINE_EINVAL, "--csv and --watch exclude each other");
     CHECK(!s->csv || !s->hardware, TRINE_EINVAL, "--csv and --hardware exclude each other");
     CHECK(!s->csv || !s->traces.count, TRINE_EINVAL, "--csv and --trace exclude each other");
@@ -79,9 +85,36 @@ static void sort_files(settings *s) {
     s->file_count = s->log_count + count;
 }
 
-static void add_hardware(const options *o, paths_apart *p) {
-    const settings *s = o->at[0];
+/* Without --out the page of run.jsonl is run.html, beside it. */
+static void name_page(settings *s) {
+    const char *first = s->file_count ? s->files[0] : s->traces.count ? s->traces.texts[0] : NULL;
+    if (s->csv || s->out || !first) return;
+    const char *name = strrchr(first, '/'), *end = strrchr(name ? name : first, '.');
+    bool ends = end && strcmp(end, ".html") != 0 && end > (name ? name + 1 : first);
+    int used = snprintf(s->beside, sizeof s->beside, "%.*s.html",
+                        ends ? (int)(end - first) : (int)strlen(first), first);
+    if (used < (int)sizeof s->beside) s->out = s->beside;
+}
+
+/* What stands there under a name that nobody gave is replaced only if it is such a page. */
+static trine_status check_page(const settings *s) {
+    char begin[1024] = "";
+    int fd = -1;
+    if (s->out != s->beside) return TRINE_OK;
+    TRY(input_find(&fd, s->beside));
+    if (fd < 0) return TRINE_OK;
+    const bool page = read(fd, begin, sizeof begin - 1) > 0 && strstr(begin, PAGE_TITLE);
+    close(fd);
+    CHECK(page, TRINE_EINVAL, "%s exists and is no page of trine-report; give --out FILE.html",
+          s->beside);
+    return TRINE_OK;
+}
+
+static void add_paths(const options *o, paths_apart *p) {
+    settings *s = o->at[0];
     char path[HARDWARE_PATH] = "";
+    name_page(s);
+    if (s->out == s->beside) paths_apart_add(p, "the page", s->out, OPTION_PATH_OUTPUT);
     if (s->hardware) hardware_file(s->hardware, path);
     paths_apart_add(p, "--hardware", path, OPTION_PATH_INPUT);
 }
@@ -91,7 +124,7 @@ static trine_status parse(settings *s, int argc, char **argv) {
     CHECK(s->files, TRINE_ENOMEM, "no memory for a command line");
     const options o = {
         .program = "trine-report",
-        .usage = "LOG... [--trace FILE...] [--hardware NAME] --out FILE.html",
+        .usage = "LOG... [--trace FILE...] [--hardware NAME] [--out FILE.html]",
         .about = "Write one HTML file that shows runs: curves of their logs over each other, the "
                  "pipeline as measured and as planned, where the time and the memory went, which "
                  "rank is late. It needs no other file and no network.",
@@ -101,10 +134,11 @@ static trine_status parse(settings *s, int argc, char **argv) {
         .arguments = s->files,
         .argument_count = &s->file_count,
         .argument_paths = {OPTION_PATH_INPUT, OPTION_PATH_INPUT},
-        .paths = add_hardware};
+        .paths = add_paths};
     TRY(options_read(&o, argc, argv));
     if (s->help) return TRINE_OK;
     TRY(check(s));
+    TRY(check_page(s));
     if (!s->csv)
         sort_files(s);
     else

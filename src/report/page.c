@@ -302,7 +302,7 @@ trine_status page_print(const page_subject *p, const page_files *files, FILE *ou
           "<meta name=\"color-scheme\" content=\"light dark\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src "
           "'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n<title>Trine: report</title>\n",
+          "<link rel=\"icon\" href=\"data:,\">\n" PAGE_TITLE "\n",
           out);
     print_style(&files->curves_style, out);
     print_style(&files->style, out);

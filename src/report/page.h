@@ -24,6 +24,9 @@ typedef struct {
     int watch;             /* seconds after which the page loads itself again; 0: never */
 } page_subject;
 
+/* Every page has it among its first 1,000 bytes. */
+#define PAGE_TITLE "<title>Trine: report</title>"
+
 /* Points of a log that are in the page: of more steps, each bucket of neighbours has those with the least and the
  * most of every number, besides its first and those that were skipped. */
 #define PAGE_BUCKETS 700
