@@ -21,9 +21,19 @@ double event_time(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* What cannot be made is told by the attempt to make the folder itself. */
+static void make_parents(const char *path) {
+    char above[PATH_MAX];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        (void)mkdir(above, 0777);
+    }
+}
+
 trine_status event_folder_make(const char *path) {
     struct stat is;
     CHECK(strlen(path) < PATH_MAX - 200, TRINE_EIO, EVENT_FOLDER " %s: the name is too long", path);
+    if (*path) make_parents(path);
     int cause = mkdir(path, 0777) ? errno : 0;
     if (cause && stat(path, &is) == 0) cause = S_ISDIR(is.st_mode) ? 0 : ENOTDIR;
     CHECK(!cause, TRINE_EIO, EVENT_FOLDER " %s: cannot create the folder: %s", path,

@@ -7,7 +7,7 @@
 
 #define EVENT_FOLDER "--tensorboard" /* the option that names it, of every program */
 
-/* Creates the folder; its last name alone may be missing. Errors: TRINE_EIO. */
+/* Creates the folder and its parents. Errors: TRINE_EIO. */
 trine_status event_folder_make(const char *path);
 
 /* Keeps other programs from writing to the folder as long as *lock, which the caller closes, is open. Errors:

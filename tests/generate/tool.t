@@ -88,8 +88,9 @@ result $? "an error leaves no file"
 
 refused 0 "--tensorboard has one text: --chat requires --prompt with it" "a conversation as an event" "$saved" --chat \
     --tensorboard "$dir/board"
-refused 0 "--tensorboard $dir/no/board: cannot create the folder" "no folder for the folder" "$saved" \
-    --tensorboard "$dir/no/board"
+touch "$dir/file"
+refused 0 "--tensorboard $dir/file/board: cannot create the folder" "a file for a parent of the folder" "$saved" \
+    --tensorboard "$dir/file/board"
 
 refused 0 "2 errors on the command line" "invalid options" "$saved" --temprature 1 --top-k -1
 ! grep -q "at src/" "$dir/err"

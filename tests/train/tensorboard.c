@@ -286,6 +286,20 @@ static void a_gap_and_whole_events(void **state) {
     end(&t, &log);
 }
 
+static void parents_are_made(void **state) {
+    (void)state;
+    trine_trainer *t = create();
+    char path[120];
+    snprintf(path, sizeof path, "%s/a//b/", board);
+    OK(trine_trainer_tensorboard(t, path));
+    trine_trainer_destroy(&t);
+    snprintf(path, sizeof path, "%s/a/b/validation", board);
+    for (int up = 0; up < 3; up++) {
+        assert_int_equal(rmdir(path), 0);
+        *strrchr(path, '/') = '\0';
+    }
+}
+
 static void folders_that_cannot_be(void **state) {
     (void)state;
     trine_trainer *t = create(), *other = create();
@@ -328,6 +342,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(steps_in_order_none_twice),
         CASE(a_gap_and_whole_events),
+        CASE(parents_are_made),
         CASE(folders_that_cannot_be),
         CASE(later_files_have_later_names),
     };
