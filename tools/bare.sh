@@ -51,19 +51,22 @@ copy_apt() {
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 }
 
+# within COMMAND...: runs it as root in the chroot, not with the PATH of a test, whose folder is not there
+within() {
+    env PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" "$@"
+}
+
 make_chroot() {
     local mirror
     mirror=$(sources | awk -v suite="$VERSION_CODENAME" '$3 == suite && $4 == "main" { print $2; exit }')
     [ -n "$mirror" ] || fail "no apt source for $VERSION_CODENAME main; run apt-get update"
     # shellcheck disable=SC2086  # none or two arguments
     debootstrap --variant=minbase --include=git,make ${ARCH:+--arch=$ARCH --foreign} "$suite" "$root" "$mirror"
-    if [ -n "${ARCH:-}" ]; then # not with the PATH of a test, whose folder is not there
-        env PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" /debootstrap/debootstrap --second-stage
-    fi
+    if [ -n "${ARCH:-}" ]; then within /debootstrap/debootstrap --second-stage; fi
     copy_apt
     git bundle create "$root/trine.bundle" HEAD
     if [ "$as" != root ]; then
-        chroot "$root" useradd --create-home "$as"
+        within useradd --create-home "$as"
         install -d -o 1000 -g 1000 "$root/trine"
     fi
     enter git clone --quiet /trine.bundle /trine
