@@ -1,5 +1,7 @@
-/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. The others: config.json of the model of
- * that name on huggingface.co. Sequences are at most 4096 tokens, which --seq-length changes. */
+/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al. 2020, table 2.1, where 13B
+ * has 5140 hidden, which its 40 heads of 128 do not make: 5120. gpt3-1t: Narayanan et al. 2021, table 1. The others:
+ * config.json of the model of that name on huggingface.co. Sequences are at most 4096 tokens, which --seq-length
+ * changes. */
 #ifndef TRINE_MODEL_PRESET_H
 #define TRINE_MODEL_PRESET_H
 
@@ -13,12 +15,14 @@
     X("gpt2-medium", gpt2, 24, 1024, 16, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                             \
     X("gpt2-large", gpt2, 36, 1280, 20, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                              \
     X("gpt2-xl", gpt2, 48, 1600, 25, 0, 0, 0, 50257, 1024, false, 0, 0, NO_SCALING)                                 \
+    X("gpt3-13b", gpt2, 40, 5120, 40, 0, 0, 0, 50257, 2048, false, 0, 0, NO_SCALING)                                \
     X("gpt3-175b", gpt2, 96, 12288, 96, 0, 0, 0, 50257, 2048, false, 0, 0, NO_SCALING)                              \
     X("gpt3-1t", gpt2, 128, 25600, 160, 0, 0, 0, 51200, 2048, false, 0, 0, NO_SCALING)                              \
     X("smollm2-135m", llama, 30, 576, 9, 3, 0, 1536, 49152, 4096, false, 0, 1e5, NO_SCALING)                        \
     X("smollm2-360m", llama, 32, 960, 15, 5, 0, 2560, 49152, 4096, false, 0, 1e5, NO_SCALING)                       \
     X("smollm2-1.7b", llama, 24, 2048, 32, 0, 0, 8192, 49152, 4096, false, 0, 1.3e5, NO_SCALING)                    \
     X("llama2-7b", llama, 32, 4096, 32, 0, 0, 11008, 32000, 4096, true, 0, 0, NO_SCALING)                           \
+    X("llama2-13b", llama, 40, 5120, 40, 0, 0, 13824, 32000, 4096, true, 0, 0, NO_SCALING)                          \
     X("llama3.2-1b", llama, 16, 2048, 32, 8, 0, 8192, 128256, 4096, false, 0, 5e5, LLAMA_SCALING(32))               \
     X("llama3.2-3b", llama, 28, 3072, 24, 8, 0, 8192, 128256, 4096, false, 0, 5e5, LLAMA_SCALING(32))               \
     X("llama3.1-8b", llama, 32, 4096, 32, 8, 0, 14336, 128256, 4096, true, 0, 5e5, LLAMA_SCALING(8))                \

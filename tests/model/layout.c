@@ -238,6 +238,7 @@ static void preset_parameters(void **state) {
                  {"smollm2-360m", 361821120},
                  {"smollm2-1.7b", 1711376384},
                  {"llama2-7b", 6738415616},
+                 {"llama2-13b", 13015864320},
                  {"llama3.2-1b", 1235814400},
                  {"llama3.2-3b", 3212749824},
                  {"llama3.1-8b", 8030261248},

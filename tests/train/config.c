@@ -621,7 +621,7 @@ static void bad_lines_are_refused_whole(void **state) {
             "v-half, bfs or a file, whose name has a dot or a slash");
     REFUSED(parse(WORDS("--model", "gpt3"), &c, &r), TRINE_EINVAL,
             "invalid value \"gpt3\"; expected custom, gpt2, gpt2-medium, gpt2-large, gpt2-xl, "
-            "gpt3-175b, gpt3-1t, smollm2-135m");
+            "gpt3-13b, gpt3-175b, gpt3-1t, smollm2-135m");
     REFUSED(parse(WORDS("--gather-buffers", "0"), &c, &r), TRINE_EINVAL, "invalid value \"0\"");
     REFUSED(parse(WORDS("--lr", "fast"), &c, &r), TRINE_EINVAL, "--lr: invalid value");
     REFUSED(parse(WORDS("--train-iters", "1e3"), &c, &r), TRINE_EINVAL, "invalid value \"1e3\"");
