@@ -52,12 +52,6 @@ static trine_status add_group(trine_mesh *mesh, trine_group group, int n) {
     return group_create(&mesh->groups[group], mesh->world, group, mesh->members, n, state);
 }
 
-/* A group of this rank alone, without MPI's help, if it has none yet. */
-static trine_status add_single(trine_mesh *mesh, trine_group group) {
-    if (mesh->groups[group]) return TRINE_OK;
-    return group_create(&mesh->groups[group], mesh->world, group, &mesh->world->rank, 1, NULL);
-}
-
 /* The rank with index n among those that differ from this one along `axes` only. */
 static int rank_along(const trine_mesh *mesh, axis_set axes, int n) {
     return trine_layout_rank(mesh->layout, axes_coord(mesh->layout, axes, mesh->coord, n));
@@ -67,24 +61,25 @@ static int rank_at_stage(const trine_mesh *mesh, int stage) {
     return rank_along(mesh, AXIS(TRINE_AXIS_PP), stage);
 }
 
-/* Splits are collective over the world, and take most of a mesh's time: an axis of one rank, which all ranks know, needs
- * none. */
 static trine_status add_axes(trine_mesh *mesh) {
     for (int g = TRINE_WORLD + 1; g < TRINE_GROUPS; g++) {
         axis_set axes = axes_of((trine_group)g);
         int size = axes_size(mesh->layout, axes);
         if (!axes) continue;
         for (int n = 0; n < size; n++) mesh->members[n] = rank_along(mesh, axes, n);
-        TRY(size > 1 ? add_group(mesh, (trine_group)g, size) : add_single(mesh, (trine_group)g));
+        TRY(add_group(mesh, (trine_group)g, size));
     }
     return TRINE_OK;
 }
 
+/* Without parts, no MPI communicator is made. */
 static trine_status add_part(trine_mesh *mesh) {
     int part = mesh->needs.tp_part, first = mesh->coord.tp / part * part;
     for (int n = 0; n < part; n++)
         mesh->members[n] = rank_along(mesh, AXIS(TRINE_AXIS_TP), first + n);
-    return part > 1 ? add_group(mesh, TRINE_TP_PART, part) : add_single(mesh, TRINE_TP_PART);
+    if (part > 1) return add_group(mesh, TRINE_TP_PART, part);
+    return group_create(&mesh->groups[TRINE_TP_PART], mesh->world, TRINE_TP_PART, mesh->members, 1,
+                        NULL);
 }
 
 /* ---- Groups of two stages -------------------------------------------------------------------- */
@@ -99,10 +94,14 @@ static trine_status add_pair(trine_mesh *mesh, trine_group group, int other) {
     return add_group(mesh, group, 2);
 }
 
+/* A group of this rank alone, without MPI's help, if it is in no pair. */
+static trine_status add_single(trine_mesh *mesh, trine_group group) {
+    if (mesh->groups[group]) return TRINE_OK;
+    return group_create(&mesh->groups[group], mesh->world, group, &mesh->world->rank, 1, NULL);
+}
+
 static trine_status add_tie(trine_mesh *mesh) {
-    const int *tie = mesh->needs.tie;
-    if (tie[0] != tie[1])
-        TRY(add_pair(mesh, TRINE_TIE, members_tied(&mesh->needs, mesh->coord.pp)));
+    TRY(add_pair(mesh, TRINE_TIE, members_tied(&mesh->needs, mesh->coord.pp)));
     return add_single(mesh, TRINE_TIE);
 }
 
@@ -114,20 +113,18 @@ static int round_of(int stage, int other) {
 
 /* The lanes of one cargo: `before` joins the previous stage, `after` the next. A rank has two of them
  * but can take part in one split at a time, so the edges between an even stage and its next one are
- * made first, then those of odd stages, then the edge that closes a ring. Rounds that no stage takes part in are left
- * out. */
+ * made first, then those of odd stages, then the edge that closes a ring. */
 static trine_status add_lanes(trine_mesh *mesh, trine_group before, trine_group after) {
     const trine_group lanes[] = {before, after};
-    int stage = mesh->coord.pp, stages = mesh->layout.pp;
-    const bool back = lane_of(before).back, closes = mesh->needs.ring && !back;
-    const bool met[] = {stages > 1, stages > 2, closes};
-    for (int round = 0; round < 3; round++) {
-        if (!met[round] || (back && !mesh->needs.back)) continue;
+    int stage = mesh->coord.pp;
+    bool closes = mesh->needs.ring && !lane_of(before).back;
+    bool made = mesh->needs.back || !lane_of(before).back;
+    for (int round = 0; made && round < (closes ? 3 : 2); round++) {
         trine_group group = before;
         int other = -1;
         for (int i = 0; i < 2; i++) {
-            int next = members_lane(mesh->layout, &mesh->needs, stage, lanes[i]);
-            if (next >= 0 && round_of(stage, next) == round) group = lanes[i], other = next;
+            int met = members_lane(mesh->layout, &mesh->needs, stage, lanes[i]);
+            if (met >= 0 && round_of(stage, met) == round) group = lanes[i], other = met;
         }
         TRY(add_pair(mesh, group, other));
     }
