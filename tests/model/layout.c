@@ -230,28 +230,15 @@ static void preset_parameters(void **state) {
     static const struct {
         const char *name;
         size_t parameters;
-    } known[] = {{"gpt2", 124439808},
-                 {"gpt2-medium", 354823168},
-                 {"gpt2-large", 774030080},
-                 {"gpt2-xl", 1557611200},
-                 {"smollm2-135m", 134515008},
-                 {"smollm2-360m", 361821120},
-                 {"smollm2-1.7b", 1711376384},
-                 {"llama2-7b", 6738415616},
-                 {"llama2-13b", 13015864320},
-                 {"llama3.2-1b", 1235814400},
-                 {"llama3.2-3b", 3212749824},
-                 {"llama3.1-8b", 8030261248},
-                 {"llama3.1-70b", 70553706496},
-                 {"llama3.1-405b", 405853388800},
-                 {"mistral-7b", 7248023552},
-                 {"qwen2.5-0.5b", 494032768},
-                 {"qwen2.5-1.5b", 1543714304},
-                 {"qwen2.5-7b", 7615616512},
-                 {"qwen3-0.6b", 596049920},
-                 {"qwen3-1.7b", 1720574976},
-                 {"qwen3-4b", 4022468096},
-                 {"qwen3-8b", 8190735360}};
+    } known[] = {
+        {"gpt2", 124439808},           {"gpt2-medium", 354823168},      {"gpt2-large", 774030080},
+        {"gpt2-xl", 1557611200},       {"smollm2-135m", 134515008},     {"smollm2-360m", 361821120},
+        {"smollm2-1.7b", 1711376384},  {"llama2-7b", 6738415616},       {"llama2-13b", 13015864320},
+        {"llama3.2-1b", 1235814400},   {"llama3.2-3b", 3212749824},     {"llama3.1-8b", 8030261248},
+        {"llama3.1-70b", 70553706496}, {"llama3.1-405b", 405853388800}, {"mistral-7b", 7248023552},
+        {"qwen2.5-0.5b", 494032768},   {"qwen2.5-1.5b", 1543714304},    {"qwen2.5-7b", 7615616512},
+        {"qwen3-0.6b", 596049920},     {"qwen3-1.7b", 1720574976},      {"qwen3-4b", 4022468096},
+        {"qwen3-8b", 8190735360}};
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         trine_model m;
         OK(trine_model_preset(&m, known[k].name));

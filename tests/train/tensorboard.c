@@ -340,11 +340,8 @@ static void later_files_have_later_names(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        CASE(steps_in_order_none_twice),
-        CASE(a_gap_and_whole_events),
-        CASE(parents_are_made),
-        CASE(folders_that_cannot_be),
-        CASE(later_files_have_later_names),
+        CASE(steps_in_order_none_twice), CASE(a_gap_and_whole_events),       CASE(parents_are_made),
+        CASE(folders_that_cannot_be),    CASE(later_files_have_later_names),
     };
     output_limits_are_errors(); /* as trine_parse does */
     return HARNESS_RUN(argc, argv, tests);
