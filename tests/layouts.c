@@ -28,11 +28,12 @@
  * 2.8e-3 of the norm), and the two from each other by at most twice that; measured: 1.3e-4 and
  * 2.9e-3. A mask that ignores dp changes the loss by 1.2e-3 and the norm by 2.5e-2 or more.
  *
- * Those 16-bit bounds hold for steps of eight tokens and more. With documents a window of eight tokens may have one
- * target, and a mean over n tokens that are rounded independently is off by 1 / sqrt(n): with fewer windows than eight
- * in a step the bound is sqrt(8 / windows) times as large, at most 5.7e-4 of the loss in bf16. Of the 367 rows on ref
- * of the full array three, of one window, need it, in the fourth step: one rank's loss is 1.0e-4 or 1.7e-4 below that
- * of fp32, tp 4's 1.0e-4 or 3e-5 above it, and the same rows in fp32 are 2.5e-8 apart.
+ * The bounds of losses that are rounded independently hold for steps of eight tokens and more. With documents a window
+ * of eight tokens may have one target, and a mean over n such tokens is off by 1 / sqrt(n): with fewer windows than
+ * eight in a step that of the loss is sqrt(8 / windows) times as large, at most 5.7e-4 in bf16. Of the 922 16-bit rows
+ * of the full array seven need it, six of one window, all but one in the fourth step. The farthest is 4.0e-4 from one
+ * rank's loss: tp 6 is 2.1e-4 below that of fp32, one rank 1.8e-4 above it, and the same row in fp32 is 1.4e-8 from one
+ * rank's; the others that were looked at are alike.
  *
  * Gradients in bf16: as with tp, since their sums are rounded, in another order with every dp. fp16 rounds eight times
  * finer than bf16: an eighth of that, with and without tp. */
@@ -455,10 +456,9 @@ static bool same_bits(const entry *e) {
 static distance allowed(const layout_run *r, int kind) {
     const int windows = r->layout.dp * r->micros * r->size, enough = 8;
     distance most = at_most[r->type][kind];
-    const bool rounds = r->type != LAYOUT_FP32 && r->type != LAYOUT_CUDA;
-    if (!rounds || !r->documents || windows >= enough) return most;
-    const double times = sqrt((double)enough / windows);
-    return (distance){times * most.loss, times * most.norm};
+    const bool rounds = kind == WITH_TP && r->type != LAYOUT_FP32 && r->type != LAYOUT_CUDA;
+    if (rounds && r->documents && windows < enough) most.loss *= sqrt((double)enough / windows);
+    return most;
 }
 
 /* In steps [from, to); `kind` bounds them. */

@@ -363,7 +363,7 @@ own_case() {
 # before NAME: the runs that caught this fault before, if make check has them still
 before() {
     grep "^$1 $(sum "$1") " "$matrix" | cut -s -d ' ' -f 5- | tr ' ' '\n' | while IFS=: read -r test ranks; do
-        if grep -q "^$test $ranks" "$work/runs"; then printf ' %s' "$test:$ranks"; fi
+        if grep -q "^$test $ranks " "$work/runs"; then printf ' %s' "$test:$ranks"; fi
     done
 }
 

@@ -64,6 +64,8 @@ static const option rows[] = {
 
 static trine_status check(const settings *s) {
     CHECK(s->file_count || s->traces.count, TRINE_EINVAL, "no log is given (see --help)");
+    CHECK(s->csv || s->out, TRINE_EINVAL,
+          "--out is missing: the first file's name is too long for a page beside it");
     CHECK(!s->csv || !s->watch, TRINE_EINVAL, "--csv and --watch exclude each other");
     CHECK(!s->csv || !s->hardware, TRINE_EINVAL, "--csv and --hardware exclude each other");
     CHECK(!s->csv || !s->traces.count, TRINE_EINVAL, "--csv and --trace exclude each other");
