@@ -423,7 +423,7 @@ check-outside:
 # Scripts use any program, and those that only they run. A C test needs none of them.
 SCRIPTS := $(if $(T),$(wildcard $(T:%=tests/%.t) $(T:%=tests/%/*.t)),all)
 ifdef CHANGED
-test:
+test: layers
 	@chosen=$$(tests/changed.sh $(BUILD)) && \
 	    if [ -n "$$chosen" ]; then $(MAKE) --no-print-directory test CHANGED= T="$$(echo $$chosen)"; fi
 else

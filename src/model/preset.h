@@ -1,7 +1,7 @@
-/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al. 2020, table 2.1, where 13B
- * has 5140 hidden, which its 40 heads of 128 do not make: 5120. gpt3-1t: Narayanan et al. 2021, table 1. The others:
- * config.json of the model of that name on huggingface.co. Sequences are at most 4096 tokens, which --seq-length
- * changes. */
+/* The models that are known by name. GPT-2: Radford et al. 2019, table 2. GPT-3: Brown et al. 2020, table 2.1;
+ * its 13B has 5140 hidden there, which 40 heads of 128 do not make: 5120. gpt3-1t: Narayanan et al. 2021, table
+ * 1. The others: config.json of the model of that name on huggingface.co. Sequences are at most 4096 tokens,
+ * which --seq-length changes. */
 #ifndef TRINE_MODEL_PRESET_H
 #define TRINE_MODEL_PRESET_H
 
