@@ -82,7 +82,7 @@ static const option rows[] = {
                 "vocabulary of rows without it")},
     {OPTION_HEADING("What is printed")},
     {OPTION_FLAG("where", settings, where,
-                 "also print the seconds of each part, of the stage that waits least")},
+                 "also print the seconds of each part, of the busiest stage")},
     {OPTION_FLAG("range", settings, range,
                  "also print between which seconds a step of a row may take")},
     {OPTION_PLAIN,
@@ -160,7 +160,7 @@ static trine_status read_without(const settings *s, unsigned *without) {
 
 /* ---- A table --------------------------------------------------------------------------------- */
 
-/* The stage that waits least for others. */
+/* The stage that waits least for others: its parts add up to the step. */
 static int busiest(const forecast *f) {
     int stage = 0;
     for (int p = 1; p < f->stages; p++)

@@ -1,5 +1,5 @@
 /* The fastest layouts of a model on a machine. Every combination of the values below that trine_config_check
- * accepts is a candidate, and none is left out that could be among the best. Each has lower bounds of its step's
+ * accepts is a candidate, and no layout that could be among the best is skipped. Each has lower bounds of its step's
  * time and of its memory (plan/search_bound.h): what has no room by its bound is dropped, and the others are
  * simulated in the order of their time's bound, until it is above the time of the last of the best that fit.
  *
@@ -47,7 +47,7 @@ typedef struct {
     double bound;               /* seconds */
     double step;                /* seconds; NAN: not simulated */
     size_t bytes;               /* of the heaviest rank, with what libraries take; not simulated: their bound */
-    double where[FORECAST_PARTS]; /* seconds of the stage that waits least */
+    double where[FORECAST_PARTS]; /* seconds of the busiest stage */
 } search_layout;
 
 typedef struct {

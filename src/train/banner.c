@@ -21,8 +21,8 @@ static void print_files(const trine_trainer *t, FILE *out) {
                   blend_epochs(b, i, samples), t->config.train_iters);
     if (t->val_beside && t->val.samples)
         c_fprintf(out,
-                  "         validated on %s, which lies beside it: %s tokens (--val-data-path "
-                  "none: not)\n",
+                  "         validated on %s, which lies beside it: %s tokens "
+                  "(--val-data-path none turns validation off)\n",
                   t->config.data.val_data_path,
                   human_count(count, tokens_count(t->val.samples->sources->tokens)));
 }

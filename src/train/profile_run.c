@@ -40,16 +40,35 @@ trine_status trine_trainer_profile_start(trine_trainer *t, int skip, const char 
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
+static size_t widest_linear(const gpt_shape *s) {
+    return (s->F > 3 * s->C ? s->F : 3 * s->C) / (size_t)s->tp;
+}
+
 static trine_status measure_limits(const trine_trainer *t) {
     profile_limits *l = &t->profile->limits;
     const gpt_shape *s = &t->shape;
-    size_t tp = (size_t)s->tp, widest = s->F > 3 * s->C ? s->F : 3 * s->C;
     size_t columns = gpt_vocab(s).rows;
     l->rows = s->B * s->T;
-    l->block_out = widest / tp;
+    l->block_out = widest_linear(s);
     l->block_in = s->C;
     l->head_out = columns < HEAD_COLUMNS ? columns : HEAD_COLUMNS;
     return profile_measure(l, t->dev, t->world, t->mesh);
+}
+
+trine_status trine_trainer_product_rate(trine_trainer *t, double *tflops) {
+    CHECK_GIVEN(tflops, "tflops");
+    CHECK_LIVE(t, "trainer", LIVE_TRAINER);
+    const gpt_shape *s = &t->shape;
+    double rate = 0;
+    *tflops = 0;
+    if (strcmp(t->config.parallel.device, "cpu") != 0) return TRINE_OK;
+    TRY(trine_world_agree(t->world, TRINE_OK)); /* all ranks measure at the same time */
+    TRY(trine_world_agree(t->world, limit_forward_rate_in(t->dev, s->B * s->T, widest_linear(s),
+                                                          s->C, LIMIT_RUN_NS, &rate)));
+    TRY(trine_all_reduce(trine_mesh_group(t->mesh, TRINE_WORLD), &rate, &rate, 1, TRINE_F64,
+                         TRINE_SUM));
+    *tflops = 1e-12 * rate / trine_world_size(t->world);
+    return TRINE_OK;
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */

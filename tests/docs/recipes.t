@@ -6,9 +6,7 @@ set -eu
 page=docs/recipes.md
 mkdir "$dir/home" "$dir/home/blimp"
 ln -s "$(cd "$BUILD" && pwd)" "$dir/home/build"
-launcher=$(command -v "${MPIRUN:-mpirun}") || launcher=mpirun
-printf "#!/bin/sh\\nMPIRUN='%s' exec '%s/tools/mpirun.sh' \"\$@\"\\n" "$launcher" "$PWD" >"$dir/home/mpirun"
-chmod +x "$dir/home/mpirun"
+ln -s "$PWD/tools" "$dir/home/tools"
 head -c 200000 docs/checkpoints.md docs/design.md docs/testing.md | grep -v '^==>' >"$dir/home/corpus.txt"
 head -c 3000 README.md >"$dir/home/held_out.txt"
 echo '{"sentence_good": "A run is saved.", "sentence_bad": "A run are saved.", "UID": "verb"}' >"$dir/home/blimp/verb.jsonl"
@@ -27,7 +25,7 @@ block 2 | sed 's/--num-layers 6 /--num-layers 2 /; s/--hidden-size 256 /--hidden
     >"$dir/home/recipe.txt"
 all() {
     [ "$(grep -c build/ "$dir/home/commands")" -eq 6 ] && [ "$(grep -c . "$dir/home/recipe.txt")" -eq 9 ] || return 1
-    (cd "$dir/home" && PATH=$PWD:$PATH && export PATH && bash -eu commands) || return 1
+    (cd "$dir/home" && bash -eu commands) || return 1
     # 1, 4 and 8 reach their counts; --keep 2 leaves 10 and 12
     [ "$(cd "$dir/home/run" && ls -d step-*[0-9] | sort -V | tr '\n' ' ')" = "step-1 step-4 step-8 step-10 step-12 " ] &&
         grep -q '"pairs":1' "$dir/home/pairs-step-8.json" && [ -s "$dir/home/model/tokenizer.json" ]

@@ -200,6 +200,7 @@ static void trainers(void **state) {
     HANDLE(trine_trainer_eval, trainer, LIVE_TRAINER, H, ANY);
     HANDLE(trine_trainer_profile_start, trainer, LIVE_TRAINER, H, 0, NULL);
     HANDLE(trine_trainer_profile, trainer, LIVE_TRAINER, H, stdout);
+    HANDLE(trine_trainer_product_rate, trainer, LIVE_TRAINER, H, ANY);
     HANDLE(trine_trainer_progress, trainer, LIVE_TRAINER, H, stdout, TRINE_PROGRESS_LINE);
     HANDLE(trine_trainer_tensorboard, trainer, LIVE_TRAINER, H, "folder");
     HANDLE(trine_trainer_trace, trainer, LIVE_TRAINER, H, NULL, 0);

@@ -168,6 +168,8 @@ static void trainers(void **state) {
     ALLOW(trine_trainer_profile_start, path, true); /* tests/train/profile.c */
     REFUSE(trine_trainer_profile, trainer, NULL, stdout);
     REFUSE(trine_trainer_profile, out, ANY, NULL);
+    REFUSE(trine_trainer_product_rate, trainer, NULL, ANY);
+    REFUSE(trine_trainer_product_rate, tflops, ANY, NULL);
     REFUSE(trine_trainer_progress, trainer, NULL, stdout, TRINE_PROGRESS_AUTO);
     REFUSE(trine_trainer_progress, out, ANY, NULL, TRINE_PROGRESS_AUTO);
     REFUSE(trine_trainer_tensorboard, trainer, NULL, "folder");

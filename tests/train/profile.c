@@ -363,6 +363,38 @@ static void mistakes_are_refused(void **state) {
     trine_trainer_destroy(&t);
 }
 
+/* ---- The rate of products ---------------------------------------------------------------------- */
+
+/* The loss after some steps; rate (NULL: not measured) is the same number on all ranks. */
+static double loss_after(const trine_config *c, double *rate) {
+    trine_trainer *t;
+    trine_metrics m;
+    OK(trine_trainer_create(&t, harness_world, c));
+    if (rate) {
+        OK(trine_trainer_product_rate(t, rate));
+        double both[2] = {*rate, -*rate};
+        OK(trine_all_reduce(trine_mesh_group(trine_trainer_mesh(t), TRINE_WORLD), both, both, 2,
+                            TRINE_F64, TRINE_MAX));
+        assert_true(both[0] == *rate && both[1] == -*rate);
+    }
+    for (int i = 0; i < STEPS; i++) OK(trine_trainer_step(t, &m));
+    trine_trainer_destroy(&t);
+    return m.loss;
+}
+
+/* The training has the same bits with it and without. Plain loops have no rate. */
+static void a_rate_of_products(void **state) {
+    (void)state;
+    trine_config c = config_of(longest(0));
+    double rate = 0;
+    c.parallel.device = "cpu";
+    assert_true(loss_after(&c, &rate) == loss_after(&c, NULL));
+    assert_true(rate > 1e-6 && rate < 1e3); /* a MFLOP/s, a PFLOP/s */
+    c.parallel.device = "ref";
+    loss_after(&c, &rate);
+    assert_true(rate == 0);
+}
+
 /* ---- Printed tables ------------------------------------------------------------------------ */
 
 /* The columns of print_time in profile_table.c. */
@@ -514,6 +546,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(flops_by_formula),       cmocka_unit_test(adamw_bytes),
         cmocka_unit_test(steps_and_nothing_else), cmocka_unit_test(observers_follow_the_program),
         cmocka_unit_test(mistakes_are_refused),   cmocka_unit_test(tables_and_json),
+        cmocka_unit_test(a_rate_of_products),
     };
     return HARNESS_RUN(argc, argv, tests);
 }

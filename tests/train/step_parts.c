@@ -311,9 +311,11 @@ static void check_beside(trine_trainer *t) {
     trine_log *log;
     FILE *out = tmpfile();
     char text[8];
+    double rate;
     assert_non_null(out);
     harness_refused(trine_trainer_profile(t, out), TRINE_EINVAL, "", "trine_trainer_profile");
     FREE(trine_trainer_profile, true);
+    FREE(trine_trainer_product_rate, trine_trainer_product_rate(t, &rate) == TRINE_OK);
     FREE(trine_trainer_profile_start, trine_trainer_profile_start(t, 0, NULL) == TRINE_OK);
     FREE(trine_trainer_plan, trine_trainer_plan(t, &run) == TRINE_OK);
     FREE(trine_trainer_banner, trine_trainer_banner(t, out) == TRINE_OK);

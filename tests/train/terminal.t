@@ -34,6 +34,14 @@ plain() {
 }
 
 export LC_ALL=C COLUMNS=
+# shellcheck disable=SC2086  # words are meant to be split
+utils() { run "$TRAIN" $small "$@" && sed -n 's/.* | util \([^ ]*\) | .*/\1/p' "$dir/out" | sort -u; }
+measured() {
+    [ "$(utils --train-iters 49)" = - ] && [ "$(utils --train-iters 50 --device ref)" = - ] &&
+        [ "$(utils --train-iters 49 --peak-tflops 1e9)" = 0.0% ] && ! utils --train-iters 50 | grep -qvx '[0-9]*\.[0-9]%'
+}
+check "util is of the measured rate of products, on device cpu and in runs of 50 steps or more" measured
+
 on_terminal 50 "$TRAIN $small --save $dir/run --hidden-size 192 --train-iters 15 --log-interval 5"
 [ "$status" -eq 0 ] && shown 'grep(/^step \d+\/15 \[#*\.*\] +\d+%  .* left/, @bars) >= 2 && !grep { width($_) > 49 } @bars' &&
     shown 'grep(/^step +(1|5|10|15)\/15 \| loss/, @lines) == 4 && grep(/^saving \[/, @bars) && !grep { /^step.*\[/ && /grad norm/ } @lines'

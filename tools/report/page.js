@@ -907,7 +907,7 @@ function show_verdict() {
       micros(worst.each) + " of each step for it, " + percent(worst.share) + (worst.waiters === 1 ? " of its time" : " of their time each") +
       (worst.ratio > 1.05 ? "; its own work takes " + digits(worst.ratio, 3) + " times that of the median rank of its stage." : ".")));
   else
-    root.appendChild(el("p", { "class": "verdict calm" }, "No rank is late by itself: none costs those that wait for it a tenth of their time more than it waits itself."));
+    root.appendChild(el("p", { "class": "verdict calm" }, "No straggler: no rank delays those that wait for it by more than 10%, net of its own waiting."));
 }
 
 function show_late() {
@@ -919,7 +919,7 @@ function show_late() {
   root.appendChild(el("h2", {}, "Ranks by lateness"));
   root.appendChild(table(head, list.slice(0, 16).map(row)));
   if (list.length > 16) root.appendChild(el("details", {}, el("summary", {}, "the other " + (list.length - 16) + " ranks"), table(head, list.slice(16).map(row))));
-  root.appendChild(el("p", { "class": "note" }, "A step's mean; what others waited is added up over all of them. A rank that is kept waiting makes others wait, too: the list is in the order of what each rank that waits for it loses, less what it waits itself."));
+  root.appendChild(el("p", { "class": "note" }, "Means of a step; “others waited for it” is the sum over all of them. Sorted by blame: the time that each waiting rank loses to this one, minus the time that this one is itself kept waiting."));
   if (!t.pairs.length) return;
   var steps = Math.max(t.complete, 1);
   root.appendChild(el("h3", {}, "Who waited for whom"));
