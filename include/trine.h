@@ -337,10 +337,10 @@ trine_status trine_trainer_profile_start(trine_trainer *trainer, int skip, const
  * be written: the file has no part of it, and the trainer is unchanged; TRINE_ENOMEM,
  * TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_profile(trine_trainer *trainer, FILE *out);
-/* *tflops = the rate of the model's widest matrix product on one rank: all ranks measure it at once, on a quarter of a
- * second, and the result is their mean, so it is what a rank gets under this layout; for trine_log_create. 0 on devices
- * other than cpu, whose peak is the data sheet's. No bit of a later step depends on it. Errors, on every rank alike:
- * TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
+/* *tflops = the rate of the model's widest matrix product on one rank, for trine_log_create. All ranks measure it at
+ * once, for a quarter of a second, and the result is their mean: what a rank gets under this layout. 0 on devices
+ * other than cpu, whose peak is the data sheet's. No bit of a later step depends on it. Errors, on every rank
+ * alike: TRINE_ENOMEM, TRINE_EMATH; the collectives' own. Collective over: world. */
 trine_status trine_trainer_product_rate(trine_trainer *trainer, double *tflops);
 /* What the trainer and its log show on `out` while they work: on world rank 0 a bar for loading, steps and saving.
  * Without this call a trine_log has the bar of TRINE_PROGRESS_AUTO. State of the process, which has one terminal.

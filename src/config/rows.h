@@ -319,7 +319,8 @@ static const option rows[] = {
     {OF_RUN, OWN, OPTION_CHOICE("progress", trine_run, progress, progresses, TRINE_PROGRESS_AUTO,
          "a progress bar below the lines; auto: where standard output is a terminal; line: never; bar: always")},
     {OF_RUN, JOINT, OPTION_DOUBLE("peak-tflops", trine_run, peak_tflops, "X", 0, INFINITY, 0,
-         "peak TFLOP/s of one rank, for util; 0: on cpu, in runs of 50 steps or more, the measured rate of its products")},
+         "peak TFLOP/s of one rank, for util; 0: on cpu, in runs of 50 steps or more, the measured rate of its "
+         "products")},
     {OF_RUN, JOINT, OPTION_FLAG("profile", trine_run, profile, "profile all steps except the first two")},
     {OF_RUN, OWN, OPTION_WRITES, OPTION_STRING("profile-json", trine_run, profile_json, "FILE", NULL,
          "write the profile as one line of JSON, replacing the file; implies --profile")},
