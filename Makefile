@@ -150,12 +150,16 @@ BENCHES  := $(filter-out $(BENCH_PARTS:.o=),$(patsubst bench/%.c,$(BUILD)/bench/
 
 .PHONY: all compile tests benches bench bench-comm cuda cuda-object layers deps check check-full check-alone check-outside test mutants coverage fuzz fuzzers demo install installable man uninstall dist dist-binary abi-now abi-record abi-check format-check clean FORCE
 .DELETE_ON_ERROR:
-PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS)
+PRODUCTS := $(LIB) $(SHARED) $(EXAMPLES) $(TOOLS) $(BUILD)/hardware
 all: $(PRODUCTS) cuda
 tests: $(TESTS) benches
 benches: $(BENCHES)
 
 # ---- Building ------------------------------------------------------------------------------------
+
+# Programs look for the machines' files beside themselves (src/cost/hardware.c), wherever BUILD is.
+$(BUILD)/hardware:
+	@mkdir -p $(BUILD) && ln -sfn "$$(realpath --relative-to=$(BUILD) hardware)" $@
 
 # A recipe has $(call line,WHAT,FILE) on the line above its command and $(Q) before the command. Warnings are
 # always shown; make -s prints neither lines nor commands.

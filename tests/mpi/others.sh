@@ -37,7 +37,8 @@ check_with() {
     tests/run.sh "$at" all >"$at/check.log" 2>&1
     status=$?
     grep '^[0-9].* skipped: ' "$at/check.log" | sed 's/^/# /'
-    sed -n '/^Test Summary Report/,$p' "$at/check.log" | tail -n 100 >"$dir/out"
+    # Each failed case with what it said, and the summary.
+    { grep -A 12 '^not ok' "$at/check.log" | head -n 200 && sed -n '/^Test Summary Report/,$p' "$at/check.log" | tail -n 100; } >"$dir/out"
     result $status "the tests of make check pass: $(grep '^Files=' "$at/check.log" | cut -d , -f 1,2)"
     done_testing
 }

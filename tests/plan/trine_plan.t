@@ -254,4 +254,12 @@ check "78 layers on 12 stages" shares
 grep -q 'unknown hardware "a1000" (known: .*a100-selene' "$dir/err"
 result $? "an unknown machine: those that there are" "$dir/err"
 
+# The link that make puts beside the programs; the copy is started elsewhere, and has no folder of the same name.
+anywhere() {
+    mkdir -p "$dir/any/build" && cp "$BUILD/trine-plan" "$dir/any/build" && rows SC21-T1 &&
+        run make -s CUDA=0 BUILD="$dir/any/build" "$dir/any/build/hardware" || return 1
+    (cd "$dir/any" && run build/trine-plan --hardware a100-selene --csv ../rows.csv)
+}
+check "a program in any build folder finds the machines of the source tree" anywhere
+
 done_testing
