@@ -81,6 +81,8 @@ struct trine_parallel {
                              parameter gradients; else they follow at once */
     int loss_chunk; /* rows of logits computed at a time; 0: 2^25 logits of all tp ranks, 2^28 on GPUs */
     int ranks_per_node;   /* 0: as detected by MPI */
+    uint64_t memory;      /* bytes that a rank may take, on a GPU with its libraries: a plan that needs more is
+                             refused before the first message; 0: not limited */
     trine_transport transport; /* see trine_world_transport */
     const char *device;   /* "cpu", "ref", or "cuda": NVIDIA GPUs, one per rank or shared by ranks */
     const char *cuda_library; /* cuda: path of its shared object; NULL: searched beside the program,

@@ -207,8 +207,9 @@ static trine_status find_unfit(const settings *s, int line, const row_plan *of,
     c_fprintf(stderr,
               "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
               "fastest without regard to memory is taken\n",
-              s->csv, line, found->valid, of->space.ranks, endless.memory_bytes / (1 << 30));
+              s->csv, line, found->valid, of->space.ranks, search_room(&of->space) / (1 << 30));
     endless.memory_bytes = HUGE_VAL;
+    all.base.parallel.memory = 0;
     all.rules.machine = &endless;
     return search_layouts(&all, found);
 }

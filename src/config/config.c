@@ -1,11 +1,13 @@
 #include "config/config.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/progress.h"
 #include "base/status.h"
 #include "config/token_marks.h"
@@ -43,6 +45,27 @@ static const char *print_steps(const void *at, char text[OPTION_TEXT]) {
     return text;
 }
 
+/* A size of memory: 1048576, 512M, 80G, 1.5T, in powers of 1024. */
+static trine_status read_bytes(void *to, const char *text) {
+    static const char units[] = "KMGT";
+    char *end;
+    double size = c_strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        size = ldexp(size, 10 * (int)(unit - units + 1));
+        end++;
+    }
+    CHECK(*text >= '0' && *text <= '9' && !*end && size >= 1 && size < 0x1p63, TRINE_EINVAL,
+          "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)", text);
+    *(uint64_t *)to = (uint64_t)size;
+    return TRINE_OK;
+}
+
+static const char *print_bytes(const void *at, char text[OPTION_TEXT]) {
+    snprintf(text, OPTION_TEXT, "%" PRIu64, *(const uint64_t *)at);
+    return text;
+}
+
 static trine_status read_marks(void *to, const char *text) {
     TRY(token_marks_check(text));
     *(const char **)to = text;
@@ -71,6 +94,7 @@ static const char *print_targets(const void *at, char text[OPTION_TEXT]) {
 
 /* The row's default is a pointer that is NULL: of targets, an empty list. */
 _Static_assert(sizeof(trine_steps) == sizeof(void *), "read_steps");
+_Static_assert(sizeof(uint64_t) == sizeof(void *), "read_bytes");
 
 _Static_assert((int)OPTION_TEXT >= (int)FAMILY_TEXT, "print_family");
 

@@ -29,6 +29,7 @@ static const option_type family_type = {read_family, print_family};
 static const option_type marks_type = {read_marks, print_marks};
 static const option_type targets_type = {read_targets, print_targets};
 static const option_type steps_type = {read_steps, print_steps};
+static const option_type bytes_type = {read_bytes, print_bytes};
 
 /* Roles; n is the number in checkpoints. A new row takes a number above all others; a number, once used, keeps its
  * meaning, since it orders the text of checkpoints. */
@@ -160,6 +161,9 @@ static const option rows[] = {
          "rows of logits computed at a time; 0: from the vocabulary size and the device")},
     {JOINT_SEEN, OPTION_INT("ranks-per-node", trine_config, parallel.ranks_per_node, "N", 0, INT_MAX, 0,
          "ranks per node; 0: as detected by MPI")},
+    {JOINT, OPTION_TYPE("memory", trine_config, parallel.memory, &bytes_type, "SIZE",
+         "memory of a rank: 512M, 80G; --dry-run says whether the layout fits and what would, a run that does not "
+         "fit is refused, --plan auto chooses one that does; otherwise not limited")},
     {JOINT_SEEN, OPTION_CHOICE("transport", trine_config, parallel.transport, transports, TRINE_TRANSPORT_AUTO,
          "transport; mpi: messages; shm: shared memory of the node; nccl: NCCL, or refuse to run; auto: shm where "
          "two ranks share a node, nccl where each rank has a GPU")},

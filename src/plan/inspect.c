@@ -7,6 +7,7 @@
 #include "base/output.h"
 #include "base/status.h"
 #include "base/whole_file.h"
+#include "plan/oom.h"
 #include "plan/rehearse.h"
 #include "plan/report.h"
 #include "pp/order_file.h"
@@ -32,6 +33,17 @@ static trine_status inspect(const trine_config *config, int ranks, bool plan, pr
     return status;
 }
 
+/* Of --memory. A layout that does not fit is an error, as a run of it would be. */
+static trine_status print_verdict(const rehearsal *h, FILE *out) {
+    size_t bytes;
+    double limit = (double)h->config.parallel.memory;
+    if (limit <= 0) return TRINE_OK;
+    TRY(status_user(oom_check_limit(h, &bytes)));
+    c_fprintf(out, "verdict  fits: %.3f of %.3f MiB, %.1f%% of --memory\n", (double)bytes / 1048576,
+              limit / 1048576, 100 * (double)bytes / limit);
+    return TRINE_OK;
+}
+
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config,
                 .stages = h->is_steady ? h->steady.stages : h->stages,
@@ -44,6 +56,7 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     TRY(report_memory(&r, out));
     TRY(report_shm(&r, out));
     TRY(report_heaviest(&r, out));
+    TRY(print_verdict(h, out));
     report_layer(&r, out);
     return report_traffic(&r, out);
 }

@@ -6,6 +6,7 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "device/cuda/sizes.h"
+#include "plan/search.h"
 #include "trine.h"
 
 #define MIB      (1024.0 * 1024.0)
@@ -19,9 +20,11 @@ typedef enum {
     FIRST_ZERO,
     ONE_BUFFER,
     ONE_REDUCE_BUFFER,
+    SELECTIVE,
     SMALLER_MICRO,
     SECOND_ZERO,
     THIRD_ZERO,
+    FULL,
     MORE_DP,
     MORE_TP,
     MORE_PP,
@@ -55,18 +58,32 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
     return status;
 }
 
+/* The same with what is outside of the plan. */
+static trine_status rehearsed(const trine_config *c, size_t *bytes) {
+    rehearsal h;
+    trine_status status = rehearse(&h, c, axes_size(c->parallel.layout, ALL_AXES), REHEARSE_PLAN);
+    if (status == TRINE_OK) status = search_bytes(&h, bytes);
+    rehearsal_end(&h);
+    return status;
+}
+
 /* 0 if the configuration is invalid. */
 static size_t bytes_of(const oom_question *q, trine_config c) {
     trine_layout l = c.parallel.layout;
     size_t bytes = 0;
+    if (q->limit) { /* a rehearsal needs no file */
+        c.data.data_path = "(none)";
+        c.data.val_data_path = NULL;
+    }
     trine_status status = trine_config_check(&c, axes_size(l, ALL_AXES));
-    if (status == TRINE_OK) status = largest(&c, q->dev, &bytes);
+    if (status == TRINE_OK) status = q->limit ? rehearsed(&c, &bytes) : largest(&c, q->dev, &bytes);
     if (status == TRINE_OK) return bytes;
     status_clear();
     return 0;
 }
 
 static size_t available(const oom_question *q) {
+    if (q->limit) return q->limit;
     size_t share = q->free_bytes / (size_t)q->sharers;
     return share > CUDA_RESERVE ? share - CUDA_RESERVE : 0;
 }
@@ -76,6 +93,12 @@ static size_t available(const oom_question *q) {
 static bool set_zero(trine_config *c, trine_zero zero) {
     bool other = c->parallel.zero < zero && c->parallel.layout.dp > 1;
     if (other) c->parallel.zero = zero;
+    return other;
+}
+
+static bool set_recompute(trine_config *c, trine_recompute recompute) {
+    bool other = c->parallel.recompute < recompute;
+    if (other) c->parallel.recompute = recompute;
     return other;
 }
 
@@ -103,9 +126,11 @@ static bool apply(const oom_question *q, trine_config *c, change which) {
     case FIRST_ZERO: return set_zero(c, TRINE_ZERO_1);
     case ONE_BUFFER: p->gather_buffers = 1; return buffers;
     case ONE_REDUCE_BUFFER: p->reduce_buffers = 1; return reduces;
+    case SELECTIVE: return set_recompute(c, TRINE_RECOMPUTE_SELECTIVE);
     case SMALLER_MICRO: return set_micro(q, c);
     case SECOND_ZERO: return set_zero(c, TRINE_ZERO_2);
     case THIRD_ZERO: return set_zero(c, TRINE_ZERO_3);
+    case FULL: return set_recompute(c, TRINE_RECOMPUTE_FULL);
     case MORE_DP: p->layout.dp *= 2; return true;
     case MORE_TP: p->layout.tp *= 2; return true;
     case MORE_PP:
@@ -133,6 +158,9 @@ static void name(const trine_config *c, change which, char text[OOM_NAME]) {
                      [MORE_PP] = {"pp", p->layout.pp}};
     if (which == ONE_F_ONE_B)
         snprintf(text, OOM_NAME, "--schedule 1f1b");
+    else if (which == SELECTIVE || which == FULL)
+        snprintf(text, OOM_NAME, "--recompute-granularity %s",
+                 which == FULL ? "full" : "selective");
     else
         snprintf(text, OOM_NAME, "--%s %d", of[which].option, of[which].value);
 }
@@ -234,6 +262,29 @@ static void append_plan(message *m, const arena *plan) {
     append(m, " MiB");
 }
 
+/* The changes, a line each. */
+static void append_ways(message *m, const choice *found, size_t now) {
+    append(m, found->fit ? "; changes that fit, cheapest first:"
+                         : "; no combination of one or two changes fits; those that need least:");
+    for (int i = 0; i < found->count; i++)
+        append(m, "\n  - %s saves %.1f MiB per rank and needs %.1f MiB", found->ways[i].text,
+               (double)(now - found->ways[i].bytes) / MIB, (double)found->ways[i].bytes / MIB);
+}
+
+trine_status oom_check_limit(const rehearsal *h, size_t *bytes) {
+    message m = {.used = 0};
+    oom_question q = {.config = &h->config, .dev = h->dev, .limit = h->config.parallel.memory};
+    TRY(search_bytes(h, bytes));
+    if (*bytes <= q.limit) return TRINE_OK;
+    choice found = choose(&q, *bytes);
+    append(
+        &m,
+        "--memory: the heaviest rank needs %.3f MiB, %.3f more than the %.3f MiB that a rank has",
+        (double)*bytes / MIB, (double)(*bytes - q.limit) / MIB, (double)q.limit / MIB);
+    append_ways(&m, &found, *bytes);
+    return RAISE(TRINE_ENOMEM, "%s", m.text);
+}
+
 trine_status oom_refuse(const oom_question *q) {
     message m = {.used = 0};
     size_t now = bytes_of(q, *q->config);
@@ -244,10 +295,6 @@ trine_status oom_refuse(const oom_question *q) {
     append(&m, ") and a reserve of %.1f MiB; of the GPU's %.1f MiB, %.1f MiB were free",
            (double)CUDA_RESERVE / MIB, (double)q->bytes / MIB, (double)q->free_bytes / MIB);
     if (q->sharers > 1) append(&m, " for the %d ranks that share it", q->sharers);
-    append(&m, found.fit ? "; changes that fit, cheapest first:"
-                         : "; no combination of one or two changes fits; those that need least:");
-    for (int i = 0; i < found.count; i++)
-        append(&m, "\n  - %s saves %.1f MiB per rank and needs %.1f MiB", found.ways[i].text,
-               (double)(now - found.ways[i].bytes) / MIB, (double)found.ways[i].bytes / MIB);
+    append_ways(&m, &found, now);
     return RAISE(TRINE_ENOMEM, "%s", m.text);
 }

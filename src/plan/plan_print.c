@@ -116,7 +116,7 @@ static void print_usual(const search_space *s, const search_layout *best, const 
         print_loss(s, best, &u->layout, out);
     else
         c_fprintf(out, "needs %.1f GiB of %.1f", (double)u->layout.bytes / GIB,
-                  s->rules.machine->memory_bytes / GIB);
+                  search_room(s) / GIB);
     fputs("; ", out);
     search_print_options(s, &u->layout, out);
     fputc('\n', out);

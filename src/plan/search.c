@@ -139,6 +139,11 @@ typedef struct {
     search_result *out;
 } search;
 
+double search_room(const search_space *s) {
+    double machine = s->rules.machine->memory_bytes, asked = (double)s->base.parallel.memory;
+    return asked > 0 && asked < machine ? asked : machine;
+}
+
 /* Appends a candidate whose bounds have room. */
 static trine_status consider(search *w, search_layout l, const trine_config *c) {
     layout_bound bound;
@@ -148,7 +153,7 @@ static trine_status consider(search *w, search_layout l, const trine_config *c) 
         bound = (layout_bound){0}; /* its blocks are unlike: no bound is known */
     l.bound = bound.seconds;
     l.bytes = (size_t)bound.bytes;
-    if (bound.bytes > w->space->rules.machine->memory_bytes) {
+    if (bound.bytes > search_room(w->space)) {
         w->out->small++;
         return TRINE_OK;
     }
@@ -231,7 +236,7 @@ static trine_status simulate(const search *w, search_layout *l, bool *fits) {
     forecast f;
     trine_status status = rehearse(&r, &c, w->space->ranks, REHEARSE_PLAN);
     if (status == TRINE_OK) status = search_bytes(&r, &l->bytes);
-    *fits = (double)l->bytes <= w->space->rules.machine->memory_bytes;
+    *fits = (double)l->bytes <= search_room(w->space);
     if (status == TRINE_OK && *fits) {
         status = forecast_step(&r, &w->space->rules, &f);
         if (status == TRINE_OK) take_forecast(l, &f);

@@ -57,6 +57,8 @@ typedef struct {
     int small;                   /* not simulated: no room, by the bound of memory */
 } search_result;
 
+/* Bytes that a rank may take: the machine's, or less by base.parallel.memory. Pure. */
+double search_room(const search_space *s);
 /* Errors: TRINE_ENOMEM; TRINE_EINVAL if no candidate is valid, with the error of one. Not collective. */
 trine_status search_layouts(const search_space *s, search_result *out);
 /* What the heaviest rank of a rehearsed configuration takes, with what libraries take on a GPU: this has to fit.

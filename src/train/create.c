@@ -9,6 +9,7 @@
 #include "comm/api/threads.h"
 #include "config/config.h"
 #include "plan/check_config.h"
+#include "plan/oom.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
 #include "train/joules.h"
@@ -115,6 +116,13 @@ static trine_status make_programs(trine_trainer *t) {
     return TRINE_OK;
 }
 
+/* Holds the plan against --memory, before anything is allocated. */
+static trine_status check_limit(const trine_trainer *t, device *dev) {
+    rehearsal h = {.config = t->config, .spec = t->spec, .stages = t->stages, .dev = dev};
+    size_t bytes;
+    return t->config.parallel.memory ? oom_check_limit(&h, &bytes) : TRINE_OK;
+}
+
 /* Announces the size of the windows before the first of them is created. */
 static trine_status expect_memory(trine_trainer *t) {
     trine_coord at = trine_layout_coord(t->config.parallel.layout, trine_world_rank(t->world));
@@ -124,6 +132,7 @@ static trine_status expect_memory(trine_trainer *t) {
     TRY(resolve_device(&t->config, &config));
     TRY(device_open_sizes(&dev, &config));
     trine_status status = resolve_plan(&t->config, t->stages, dev, at, &plan);
+    if (status == TRINE_OK) status = check_limit(t, dev);
     device_close_sizes(&dev);
     /* For device memory it is not yet known which groups need windows; memory_take checks. */
     if (status == TRINE_OK && !plan.on_device) comm_expect(t->world, plan.shared_used);

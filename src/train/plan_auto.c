@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/live.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
@@ -80,10 +81,13 @@ static trine_status search_on(choosing *c, const hardware *machine) {
     s.base.data.data_path = "(none)"; /* so that no layout's rehearsal opens them again */
     s.base.data.val_data_path = NULL;
     TRY(search_layouts(&s, &result));
+    char has[300] = "memory allows";
+    if (search_room(&s) >= machine->memory_bytes)
+        c_snprintf(has, sizeof has, "hardware %.200s has", c->run->hardware);
     CHECK(result.count, TRINE_EINVAL,
-          "--plan auto: no layout of %d ranks has room in the %.4g bytes that --hardware %s has a "
-          "rank; %d are valid",
-          c->ranks, machine->memory_bytes, c->run->hardware, result.valid);
+          "--plan auto: no layout of %d ranks has room in the %.4g bytes that --%s a rank; %d are "
+          "valid",
+          c->ranks, search_room(&s), has, result.valid);
     c->found.layout = result.best[0];
     c->found.planned = (trine_planned){.seconds = result.best[0].step, .layouts = result.valid};
     return name_layout(&s, &result.best[0], &c->found.planned);

@@ -98,6 +98,7 @@ static const row_case same[] = {
     {"log", "", "--log x", ""},
     {"tensorboard", "", "--tensorboard x", ""},
     {"progress", "", "--progress line", ""},
+    {"memory", "", "--memory 80G", ""},
     {"peak-tflops", "", "--peak-tflops 3", ""},
     {"profile", "", "--profile", ""},
     {"profile-json", "", "--profile-json x", ""},

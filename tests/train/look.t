@@ -57,6 +57,31 @@ job 4 --data-path "$data" $mixed --train-iters 0
     [ "$(memory "$dir/dry")" = "$(memory "$dir/out")" ]
 result $? "--dry-run and the banner of the run show the same memory table"
 
+# --memory: a verdict, and each change that it names makes the layout fit.
+# shellcheck disable=SC2046,SC2086
+fits() {
+    run "$TRAIN" --dry-run --model gpt2 --global-batch-size 32 --dp 4 --micro-batch-size 4 "$@" && prints 1 "verdict  fits: "
+}
+changes() {
+    fits --memory 1T || return 1
+    # printed to 0.001 MiB, so known to some 500 bytes
+    bytes=$(awk '/^heaviest/ { printf "%.0f", $6 * 1048576 }' "$dir/out")
+    fits --memory $((bytes + 1024)) && ! fits --memory $((bytes - 1024)) && [ "$status" -eq 1 ] && fits --memory 6.5G || return 1
+    ! fits --memory 3G && messages 1 && says 1 "more than the 3072.000 MiB that a rank has; changes that fit, cheapest first:" || return 1
+    sed -n 's/^  - \(--.*\) saves .*/\1/p' "$dir/err" | sed 's/, on .*//' >"$dir/changes"
+    [ "$(wc -l <"$dir/changes")" -eq 3 ] || return 1
+    while read -r change; do fits --memory 3G $change || return 1; done <"$dir/changes"
+}
+check "--memory: what fits is said to fit, and what does not has three changes, with each of which it does" changes
+job 2 --data-path "$data" --dp 2 --train-iters 1 --memory 1M
+[ "$status" -eq 1 ] && messages 1 && says 1 "--memory: the heaviest rank needs " && prints 0 "step "
+result $? "a run that needs more is refused before its first step"
+for size in 1X 0 -1G 80GB 1e40 ""; do
+    look --dry-run --memory "$size"
+    [ "$status" -eq 1 ] && messages 1 && says 1 "--memory: \"$size\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)"
+    result $? "--memory \"$size\" is refused"
+done
+
 # Attention has scratch memory for each thread.
 long="--seq-length 256 --hidden-size 256 --train-iters 0"
 # shellcheck disable=SC2086

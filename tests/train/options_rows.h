@@ -147,6 +147,7 @@ static const option_row option_rows[] = {
     {"log", "DIR/a", "DIR/b", SHOWN, "file b ", ALONE, NULL, NULL},
     {"tensorboard", "DIR/a", "DIR/b", SHOWN, "file b/events", ALONE, NULL, NULL},
     {"progress", "line", "bar", SHOWN, "\r", ALONE, NULL, NULL},
+    {"memory", EACH, "64K", SHOWN, "--memory: the heaviest rank needs ", ALONE, NULL, NULL},
     {"peak-tflops", EACH, "1", SHOWN, "util -", ALONE, NULL, NULL},
     {"profile", EACH, ON, SHOWN, "profile  ", ALONE, "--train-iters 2", NULL},
     {"profile-json", "DIR/a", "DIR/b", ELSEWHERE, "train/log.c trine_trainer_profile_start", ALONE, NULL,

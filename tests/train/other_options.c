@@ -272,9 +272,9 @@ static const char *const others[] = {
     "train",
     /* the same bits */
     "num-virtual-stages-per-pipeline-rank", "split-backward", "gather-buffers", "reduce-buffers",
-    "keep-recomputed", "ranks-per-node", "transport", "ordered-reductions", "nccl-lane-ctas",
-    "stage-messages", "cuda-library", "plan", "hardware", "threads", "timeout", "io-timeout",
-    "audit", "serial", "one-queue",
+    "keep-recomputed", "ranks-per-node", "memory", "transport", "ordered-reductions",
+    "nccl-lane-ctas", "stage-messages", "cuda-library", "plan", "hardware", "threads", "timeout",
+    "io-timeout", "audit", "serial", "one-queue",
     /* data: compared by fingerprints and hashes (trainer, ckpt/tokenizer.t) */
     "data-path", "val-data-path", "tokenizer",
     /* what is loaded, saved, measured and printed */

@@ -58,6 +58,16 @@ run "$TRAIN" --plan auto $MACHINE $model --ranks 8 --dry-run --tp 4
 [ $status -eq 0 ] && grep -q "tp 4" "$dir/out"
 result $? "without a job, for --dry-run"
 
+# --memory below what the machine has: of the layouts that fit the fastest, another than without.
+less() {
+    # shellcheck disable=SC2086
+    run "$TRAIN" --plan auto $MACHINE $model --ranks 8 --dry-run && grep '^layout' "$dir/out" >"$dir/any" || return 1
+    bytes=$(awk '/^heaviest/ { printf "%.0f", $6 * 1048576 - 1024 }' "$dir/out")
+    # shellcheck disable=SC2086
+    run "$TRAIN" --plan auto $MACHINE $model --ranks 8 --dry-run --memory "$bytes" && prints 1 "verdict  fits: " &&
+        ! grep '^layout' "$dir/out" | cmp -s - "$dir/any"
+}
+check "--memory: the fastest layout that fits" less
 # refused NAME TEXT COMMAND...
 refused() {
     name=$1 text=$2
@@ -70,6 +80,7 @@ refused "no machine" "--plan auto requires --hardware" job 0 --plan auto --data-
 refused "a machine without a plan" "--hardware requires --plan auto" job 0 --hardware h100 --data-path "$data"
 refused "no batch" "--plan auto requires --global-batch-size" job 0 --plan auto --hardware h100 --data-path "$data"
 refused "an unknown machine, once" 'unknown hardware "h1000" (known: ' auto 2 --hardware h1000
+refused "no room for any" "no layout of 2 ranks has room in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
 refused "a layout that is none" "no layout of 2 ranks is valid" auto 2 --tp 3
 sed 's/\("node_ranks": {"value": \)8/\11/' hardware/h100.json >"$dir/small.json"
 refused "more ranks than a node has" "2 ranks on a node, but --hardware $dir/small.json is of nodes with 1 (node_ranks)" \
