@@ -43,6 +43,7 @@ SlurmUser=root
 AuthInfo=socket=$cluster/munge/socket,cred_expire=3600
 StateSaveLocation=$cluster/state
 SlurmdSpoolDir=$cluster/spool-%n
+TmpFS=$cluster/tmp-%n
 SlurmctldPidFile=$cluster/slurmctld.pid
 SlurmdPidFile=$cluster/slurmd-%n.pid
 SlurmctldLogFile=$cluster/slurmctld.log
@@ -59,6 +60,7 @@ SchedulerParameters=batch_sched_delay=1,sched_interval=2
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     for n in 1 2; do
+        mkdir -p "$cluster/tmp-$NODE_PREFIX$n" # of srun's MPI plugin, whose files the nodes of a cluster do not share
         echo "NodeName=$NODE_PREFIX$n NodeAddr=$NODE_NET.$n CPUs=32 State=UNKNOWN"
     done
 }

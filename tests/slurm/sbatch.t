@@ -267,6 +267,23 @@ range_as_undisturbed() {
         [ "$(grep -c '"loss":[0-9]' "$dir/b")" -eq "$all" ] && cmp "$dir/a" "$dir/b"
 }
 
+# page: the commands of docs/first-cluster.md, steps 2 to 6, with small sizes, two ranks a node
+page() {
+    awk '/^## / { on = /^## [2-6]\./ } on && /^    / { print substr($0, 5) }' docs/first-cluster.md |
+        sed -e 's/ranks=16 threads=8 /ranks=2 threads=1 /' -e 's/--write-hardware/--quick --write-hardware/' \
+            -e "s/--model gpt2 --global-batch-size 512/--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 256 --global-batch-size 16/" \
+            -e "s/--model gpt2/--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --threads 1 --log-interval 0/" \
+            -e 's/--global-batch-size 512/--global-batch-size 16/; s/--train-iters 100000/--train-iters 20/' \
+            -e 's/^sbatch/sbatch --wait --output=slurm-page.out/; s/^tail -f slurm-\*/cat slurm-page/' \
+            -e "s|node.json|$dir/page/node.json|; s|--out text|--out $dir/page/text|; s|text_train.bin|$dir/page/text_train.bin|" \
+            -e "s|corpus.txt|include/trine.h|; s|--save run --log run.jsonl|--save $dir/page/run --log $dir/page/run.jsonl|" \
+            -e "s|trine-report run.jsonl|trine-report $dir/page/run.jsonl|; s|slurm-page|$dir/page/slurm|" >"$dir/page.sh"
+    mkdir "$dir/page"
+    [ "$(grep -c -e '^on [1$]' -e '^build/' -e '^sbatch' -e '^cat' "$dir/page.sh")" -eq 7 ] &&
+        LAUNCH=tools/mpirun.sh OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_orte_tmpdir_base=/dev/shm on_cluster bash -eu "$dir/page.sh" &&
+        [ "$(all_numbers "$dir/page/run.jsonl" | grep -c '"loss":[0-9]')" -eq 20 ] && [ -s "$dir/page/run.html" ]
+}
+
 undisturbed() {
     local most
     most=$(printf '%s\n' "$(steps told)" "$(steps long)" | sort -n | tail -n 1)
@@ -303,6 +320,7 @@ check "a node hangs: Slurm marks it as down and queues the job again" frozen
 check "the node of the script is lost: Slurm queues the job again, and it completes" script_lost
 check "a node is dead before the job starts, and Slurm does not know: queued again" dead_at_the_start
 check "the undisturbed run, on this machine without Slurm" undisturbed
+check "docs/first-cluster.md, steps 2 to 6" page
 check "the dead node is back, and no job is left" all_back
 # Alone, so that a node that is back is idle.
 range="--dp 2 --tp 2 --pp 2 --lr 3e-3 --exact"
