@@ -153,6 +153,14 @@ static pid_t owner(void) {
     return child;
 }
 
+/* Returns when it has stopped: a signal is on its way for a moment, in which the lease may beat once more. */
+static void stop(pid_t child) {
+    int status;
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_true(WIFSTOPPED(status));
+}
+
 static int status_of(pid_t child) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -192,7 +200,7 @@ static void a_stopped_one_is_taken_over_after_its_time(void **state) {
     pid_t child = owner();
     REFUSED(hold(&other, NULL), TRINE_EBUSY, "is in use: ");
     lease_give_back(&other);
-    kill(child, SIGSTOP);
+    stop(child);
     FILE *out = tmpfile();
     double took = seconds_of(hold, &l, out);
     if (took < 1e-3 * INTERVAL_MS * BEATS) fail_msg("taken over after %g s", took);
@@ -288,7 +296,7 @@ static void a_number_that_another_process_has_by_now(void **state) {
     bool held;
     (void)state;
     pid_t child = owner();
-    kill(child, SIGSTOP);
+    stop(child);
     rewrite(1, other_start);
     OK(lease_begin(&l, dir));
     OK(lease_try(l, NULL, &held));
