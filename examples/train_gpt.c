@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     if (run.tensorboard && trine_trainer_tensorboard(trainer, run.tensorboard) != TRINE_OK)
         return leave(world);
     /* On CPUs util is a share of what the model's products reach here; short runs do not measure it. */
-    if (run.peak_tflops <= 0 && config.train_iters - step >= 50 &&
+    if (run.peak_tflops <= 0 && trine_trainer_config(trainer)->train_iters - step >= 50 &&
         trine_trainer_product_rate(trainer, &run.peak_tflops) != TRINE_OK)
         return leave(world);
     trine_status opened = trine_log_create(&log, trainer, stdout, run.log, run.peak_tflops);

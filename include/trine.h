@@ -177,6 +177,8 @@ struct trine_config {
                               micro-batches; 0: micro x dp */
     int train_iters;
     int eval_iters; /* global batches per validation */
+    double epochs;  /* not 0: train_iters is replaced by the fewest steps that read data_path so often, which
+                       trine_trainer_create finds; trine_trainer_config has them, and 0 here */
 };
 
 /* Defaults: gpt2's sizes with the token file's vocabulary, zero 0, 1f1b, two gather buffers, AdamW
@@ -187,7 +189,8 @@ trine_config trine_config_default(void);
 trine_status trine_model_preset(trine_model *model, const char *name);
 /* Checks whether `config` can run on `ranks` ranks, and fills in what it leaves open (dp, the MLP's
  * width). One message reports all faults, with the nearest valid layouts. Pure: opens no file, so
- * vocab_size 0 passes here. Errors: TRINE_EINVAL; *config is then unchanged. Not collective. */
+ * vocab_size 0 passes here, and with epochs the number of steps stays open. Errors: TRINE_EINVAL; *config is then
+ * unchanged. Not collective. */
 trine_status trine_config_check(trine_config *config, int ranks);
 /* Bytes of a struct or union of these headers by its name, "trine_config", for a language that calls the library and
  * does not read C: memory of this size holds one (docs/python.md). 0: there is none of that name. Pure. */

@@ -56,6 +56,7 @@ static const row_case option_cases[] = {
     {"rope-low-freq-factor", "@low 1", "@low 2", "--family llama @llama3 8"},
     {"rope-high-freq-factor", "@high 4", "@high 8", "--family llama @llama3 8"},
     {"rope-original-length", "@llama3 8", "@llama3 16", "--family llama"},
+    {"epochs", "--epochs 1", "--epochs 2", ""},
     {"max-position-embeddings", "--max-position-embeddings 16", "--max-position-embeddings 32",
      "--family llama"},
     {"family", "--family llama", "--family mistral", ""},

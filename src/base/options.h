@@ -243,6 +243,8 @@ trine_status options_read(const options *o, int argc, char *const argv[]);
 /* Refuses an argc below `least` and an argv with fewer strings, of a public function. Errors: TRINE_EINVAL. Pure. */
 trine_status options_check_argv(const char *function, int argc, char *const argv[], int least);
 
+/* Whether the row of this name is given, and with options.asked not in an options.txt alone. Pure. */
+bool options_is_asked(const options *o, const char *name);
 /* Refuses, in one message, all rules that are broken. `o` has `given`. Errors: TRINE_EINVAL. Not collective. */
 trine_status options_check_rules(const options *o, const option_rule *rules, size_t count);
 

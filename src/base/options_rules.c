@@ -4,7 +4,7 @@
 #include "base/options.h"
 #include "base/status.h"
 
-static bool is_asked(const options *o, const char *name) {
+bool options_is_asked(const options *o, const char *name) {
     size_t i = 0;
     while (i < o->count && (!o->rows[i].name || strcmp(o->rows[i].name, name) != 0)) i++;
     ASSERT(i < o->count); /* the rules are ours */
@@ -15,7 +15,7 @@ trine_status options_check_rules(const options *o, const option_rule *rules, siz
     char text[2048] = "";
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        bool asked = !rules[i].option || is_asked(o, rules[i].option);
+        bool asked = !rules[i].option || options_is_asked(o, rules[i].option);
         if (!asked || !rules[i].broken || used >= sizeof text) continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "\n  - " : "",
                                  rules[i].text);

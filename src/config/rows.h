@@ -230,6 +230,10 @@ static const option rows[] = {
          "samples per step over all ranks; 0: --micro-batch-size x dp")},
     {NUMBERS(31), OPTION_INT("train-iters", trine_config, train_iters, "N", 0, INT_MAX, 100,
          "number of training steps")},
+    /* A trainer replaces it by --train-iters, so checkpoints and logs have that alone. */
+    {NUMBERS_IF(96), OPTION_DOUBLE("epochs", trine_config, epochs, "X", 0, INFINITY, 0,
+         "in place of --train-iters: train until the token file has been read X times, which may be a fraction; 0: "
+         "--train-iters")},
     {NUMBERS(32), .alias = "learning-rate", OPTION_DOUBLE("lr", trine_config, optimizer.lr, "X", OPTION_FP32, 3e-4,
          "learning rate after warm-up")},
     {NUMBERS(33), OPTION_DOUBLE("min-lr", trine_config, optimizer.min_lr, "X", OPTION_FP32, 0,

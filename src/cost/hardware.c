@@ -206,7 +206,8 @@ trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 /* Of an installed program, of one in a build folder, where make puts a link, and here. */
-static const char *const folders[] = {"/../share/trine/hardware", "/hardware", "hardware"};
+static const char *const folders[] = {"/../share/trine/hardware", "/hardware", "/../hardware",
+                                      "hardware"};
 #define FOLDERS (sizeof folders / sizeof *folders)
 
 /* The folder of this program; "": unknown. */

@@ -314,6 +314,10 @@ double blend_epochs(const blend *b, int i, uint64_t n) {
     return shares_part(&b->shares, i) * (double)n / (double)b->sources[i].sampler.windows;
 }
 
+double blend_samples(const blend *b, int i, double epochs) {
+    return epochs * (double)b->sources[i].sampler.windows / shares_part(&b->shares, i);
+}
+
 const char *blend_name(const blend *b, int i, char *text, size_t size) {
     bool alone = b->count == 1;
     snprintf(text, size, "%s%s%s", alone ? "" : b->sources[i].weight, alone ? "" : " ",

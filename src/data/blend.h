@@ -87,6 +87,9 @@ trine_status blend_supervised(blend *b, uint64_t g, uint32_t *count);
  * them again. Pure. */
 double blend_epochs(const blend *b, int i, uint64_t n);
 
+/* The inverse: the samples in which source i has so many epochs. Pure. */
+double blend_samples(const blend *b, int i, double epochs);
+
 /* "0.7 a_*.bin"; a single source is its path alone. Pure. */
 const char *blend_name(const blend *b, int i, char *text, size_t size);
 

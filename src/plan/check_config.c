@@ -487,6 +487,8 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
 static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
+    const bool open = c.epochs > 0; /* the number of steps, which is then as large as need be */
+    if (open) c.train_iters = INT_MAX;
     fill_in(&c, ranks);
     CHECK(memchr(config->model.lora.targets, 0, TRINE_LORA_TARGETS), TRINE_EINVAL,
           "model.lora.targets does not end within its %d bytes", TRINE_LORA_TARGETS);
@@ -512,6 +514,10 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     trine_layout l = c.parallel.layout;
     if (suggests && f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
     if (f->count) return RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text);
+    if (open) {
+        c.train_iters = config->train_iters;
+        c.optimizer.lr_decay_iters = config->optimizer.lr_decay_iters;
+    }
     *config = c;
     return TRINE_OK;
 }

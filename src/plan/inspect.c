@@ -44,6 +44,18 @@ static trine_status print_verdict(const rehearsal *h, FILE *out) {
     return TRINE_OK;
 }
 
+/* Of --epochs. */
+static void print_steps(const rehearsal *h, FILE *out) {
+    const trine_config *c = &h->config;
+    if (!(h->epochs > 0)) return;
+    if (c->epochs > 0)
+        c_fprintf(out, "steps    unknown: --epochs %g, without token files that can be opened\n",
+                  h->epochs);
+    else
+        c_fprintf(out, "steps    %d for --epochs %g of %s\n", c->train_iters, h->epochs,
+                  c->data.data_path);
+}
+
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report r = {.config = &h->config,
                 .stages = h->is_steady ? h->steady.stages : h->stages,
@@ -53,6 +65,7 @@ static trine_status print_dry_run(const rehearsal *h, FILE *out) {
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);
+    print_steps(h, out);
     TRY(report_memory(&r, out));
     TRY(report_shm(&r, out));
     TRY(report_heaviest(&r, out));

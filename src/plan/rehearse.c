@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/status.h"
+#include "plan/epochs.h"
 
 /* The number of ranks of the layout, if the user gives none. */
 static trine_status count_ranks(trine_layout l, int *ranks) {
@@ -24,7 +25,7 @@ static trine_status compose(rehearsal *r, rehearse_what what) {
 }
 
 trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehearse_what what) {
-    *r = (rehearsal){.config = *config, .ranks = ranks};
+    *r = (rehearsal){.config = *config, .ranks = ranks, .epochs = config->epochs};
     if (!ranks) TRY(count_ranks(config->parallel.layout, &r->ranks));
     bool data = config->data.data_path != NULL;
     resolve_resets_of_files(&r->config);
@@ -33,6 +34,7 @@ trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehea
     CHECK(data || r->config.model.vocab_size, TRINE_EINVAL,
           "unknown vocabulary size; set --vocab-size or --data-path");
     if (!r->config.model.vocab_size) TRY(resolve_vocabulary(&r->config, r->ranks));
+    TRY(epochs_resolve_of_files(&r->config, r->ranks));
     TRY(resolve_spec(&r->config, &r->spec));
     TRY(compose(r, what));
     device_config dev;

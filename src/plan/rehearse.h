@@ -10,6 +10,7 @@
 
 typedef struct {
     trine_config config; /* resolved */
+    double epochs; /* that were asked for; config.epochs is 0 unless their steps are unknown (epochs.h) */
     int ranks;
     program_spec spec;
     program *stages;
@@ -22,7 +23,7 @@ typedef struct {
 typedef enum { REHEARSE_PROGRAMS, REHEARSE_PLAN, REHEARSE_UNCHECKED } rehearse_what;
 
 /* ranks 0: those of the layout. End with rehearsal_end, on failure as well. Errors: those of trine_config_check, of
- * resolve_vocabulary without --vocab-size, and of the programs. Not collective. */
+ * resolve_vocabulary without --vocab-size, of epochs_resolve_of_files, and of the programs. Not collective. */
 trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehearse_what what);
 void rehearsal_end(rehearsal *r);
 

@@ -100,6 +100,14 @@ static trine_status check_rules(const options *o, const trine_config *config, co
     return options_check_rules(o, rules, sizeof rules / sizeof *rules);
 }
 
+static trine_status check_epochs(const options *o, const trine_config *config) {
+    const bool twice = config->epochs > 0 && options_is_asked(o, "train-iters");
+    CHECK(!twice, TRINE_EINVAL,
+          "--epochs %g: --train-iters %d is given as well; leave one of them out", config->epochs,
+          config->train_iters);
+    return TRINE_OK;
+}
+
 /* Without a preset, what is loaded says what the model is. A file that cannot be opened is reported when it is loaded, by
  * all ranks together; where nothing will be loaded, here. */
 static trine_status model_of_load(trine_model *m, const trine_run *run) {
@@ -159,6 +167,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     find_validation(config, run);
     run->profile |= run->profile_json != NULL;
     run->plan_keeps = kept_by_plan(&table);
+    TRY(check_epochs(&table, config));
     TRY(check_rules(&table, config, run));
     return idle_check(&table, &config->model, run->checkpoint.save);
 }

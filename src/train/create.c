@@ -9,6 +9,7 @@
 #include "comm/api/threads.h"
 #include "config/config.h"
 #include "plan/check_config.h"
+#include "plan/epochs.h"
 #include "plan/oom.h"
 #include "train/boundaries.h"
 #include "train/gpus.h"
@@ -63,12 +64,14 @@ static trine_status open_validation(trine_trainer *t) {
     return RAISE(status, "%s; --val-data-path " CONFIG_NO_FILE " trains without validation", why);
 }
 
-/* Opens the files first: the model's size depends on their vocabulary. */
+/* Opens the files first: the model's size depends on their vocabulary, and --epochs on their windows. */
 static trine_status open_data(trine_trainer *t) {
     trine_config *c = &t->config;
     if (!c->model.vocab_size) TRY(resolve_vocabulary(c, trine_world_size(t->world)));
     TRY(open_samples(t, &t->train, c->data.data_path,
                      c->data.in_order ? SAMPLER_SEQUENTIAL : SAMPLER_SHUFFLED));
+    TRY(epochs_resolve(c, t->train.samples, trine_world_size(t->world)));
+    t->asked.train_iters = c->train_iters, t->asked.epochs = c->epochs;
     if (c->data.val_data_path) TRY(open_validation(t));
     return boundaries_resolve(t);
 }

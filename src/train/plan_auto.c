@@ -1,5 +1,6 @@
 #include "train/plan_auto.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,8 @@ static trine_status search_on(choosing *c, const hardware *machine) {
     resolve_resets_of_files(&s.base);
     s.base.data.data_path = "(none)"; /* so that no layout's rehearsal opens them again */
     s.base.data.val_data_path = NULL;
+    if (s.base.epochs > 0)
+        s.base.epochs = 0, s.base.train_iters = INT_MAX; /* no layout depends on the steps */
     TRY(search_layouts(&s, &result));
     char has[300] = "memory allows";
     if (search_room(&s) >= machine->memory_bytes)

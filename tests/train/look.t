@@ -17,7 +17,7 @@ quiet() {
 look --help
 missing=
 for option in num-layers hidden-size num-attention-heads ffn-hidden-size seq-length vocab-size \
-    micro-batch-size global-batch-size train-iters lr min-lr lr-warmup-iters lr-decay-style \
+    micro-batch-size global-batch-size train-iters epochs lr min-lr lr-warmup-iters lr-decay-style \
     weight-decay adam-beta1 adam-beta2 adam-eps clip-grad seed data-path val-data-path log-interval \
     eval-interval eval-iters dp tp pp zero schedule gather-buffers reduce-buffers device model \
     tensor-model-parallel-size pipeline-model-parallel-size log dry-run ranks explain audit help \

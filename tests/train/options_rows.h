@@ -110,6 +110,7 @@ static const option_row option_rows[] = {
     {"micro-batch-size", "1", "2", SEEN, NULL, ALONE, NULL, NULL},
     {"global-batch-size", "1", "2", SEEN, NULL, ALONE, NULL, NULL},
     {"train-iters", "3", "2", SEEN, NULL, ALONE, NULL, NULL},
+    {"epochs", "0.01", "0.02", SEEN, NULL, ALONE, NULL, NULL},
     {"lr", "1e-2", "1e-3", SEEN, NULL, ALONE, NULL, NULL},
     {"min-lr", "1e-4", "2e-4", SEEN, NULL, "--lr-decay-style linear", NULL, NULL},
     {"lr-warmup-iters", "1", "2", SEEN, NULL, ALONE, NULL, NULL},

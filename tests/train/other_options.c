@@ -71,9 +71,10 @@ typedef struct {
 static const char common[] =
     "train_gpt --num-layers 2 --hidden-size 24 --num-attention-heads 4 --seq-length 8 --vocab-size "
     "101 "
-    "--train-iters 9 --threads 1 --timeout 60 --lr 1e-2 --lr-warmup-iters 1";
+    "--threads 1 --timeout 60 --lr 1e-2 --lr-warmup-iters 1";
 static const char common_loaded[] =
-    "train_gpt --train-iters 9 --threads 1 --timeout 60 --lr 1e-2 --lr-warmup-iters 1";
+    "train_gpt --threads 1 --timeout 60 --lr 1e-2 --lr-warmup-iters 1";
+static const char iters[] = "--train-iters 9"; /* or --epochs */
 
 /* Splits `line` in place; the tokens of the test are its data. */
 static int split(char *line, char *argv[ARGS], beyond_options *beyond) {
@@ -199,10 +200,20 @@ static const row_case *case_of(const char *name) {
     return NULL;
 }
 
+static const char *iters_of(const row_case *c) {
+    return strcmp(c->name, "epochs") ? iters : "";
+}
+
+/* The setting that the option becomes. */
+static const char *setting_of_row(const row_case *c) {
+    return strcmp(c->name, "epochs") ? c->name : "train-iters";
+}
+
 /* Saves in base/NAME. */
 static run_result save(const row_case *c, const char *words, const char *name) {
     char line[TEXT];
-    snprintf(line, sizeof line, "%s %s %s --save %s/%s", common, c->with, words, base, name);
+    snprintf(line, sizeof line, "%s %s %s %s --save %s/%s", common, iters_of(c), c->with, words,
+             base, name);
     run_result r = run_line(line);
     if (r.status != TRINE_OK) fail_msg("%s cannot be saved: %s", line, r.message);
     return r;
@@ -229,20 +240,21 @@ static void expect_model(const row_case *c, bool given, const run_result *r, con
 static void resume(const row_case *c, option_role role, const char *words, const char *name,
                    const run_result *a, const run_result *b) {
     char line[TEXT], at[2][JSON_NUMBER];
+    const char *setting = setting_of_row(c);
     bool given = *words != 0;
     /* What only files have is refused where none is saved; nothing is saved here. */
-    snprintf(line, sizeof line, "%s %s %s --load %s/%s/step-2 --save %s/again", common_loaded,
-             c->with, words, base, name, base);
+    snprintf(line, sizeof line, "%s %s %s %s --load %s/%s/step-2 --save %s/again", common_loaded,
+             iters_of(c), c->with, words, base, name, base);
     run_result r = run_line(line);
-    const char *saved = value(a->settings, c->name, at[0]);
-    const char *now = value(b->settings, c->name, at[1]);
+    const char *saved = value(a->settings, setting, at[0]);
+    const char *now = value(b->settings, setting, at[1]);
     if (!strcmp(saved, now)) fail_msg("%s has no two values: %s", c->name, saved);
     if (role == OPTION_MODEL) {
         expect_model(c, given, &r, saved, now);
     } else if (r.status != TRINE_OK) { /* the message is on rank 0 */
         bool both = !is_root() || (strstr(r.message, saved) && strstr(r.message, now));
         if (!both) fail_msg("%s: %s", line, r.message);
-    } else if (is_root() && !reports(r.report, c->name, saved, now)) {
+    } else if (is_root() && !reports(r.report, setting, saved, now)) {
         fail_msg("%s: %s -> %s is not reported: %s", c->name, saved, now, r.report);
     }
     run_free(&r);
@@ -367,7 +379,7 @@ static void draw_other(const int a[CHOICES], int b[CHOICES]) {
 }
 
 static void describe(char *line, size_t size, const int picked[CHOICES]) {
-    size_t used = (size_t)snprintf(line, size, "%s", common_loaded);
+    size_t used = (size_t)snprintf(line, size, "%s %s", common_loaded, iters);
     for (int c = 0; c < CHOICES; c++)
         if (picked[c] != WITHOUT && *choices[c][picked[c]])
             used += (size_t)snprintf(line + used, size - used, " %s", choices[c][picked[c]]);

@@ -3,6 +3,7 @@
  * those of windows; who is asked for which samples; what is refused; a stream goes on where a checkpoint ended. */
 #include "training.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -253,6 +254,25 @@ static void a_stream_goes_on_after_a_checkpoint(void **state) {
     if (!rank()) assert_int_equal(system(command), 0);
 }
 
+static void epochs_are_steps(void **state) {
+    (void)state;
+    trine_memory memory = read_file(training_tokens(), 8);
+    const trine_source source = trine_source_memory(&memory);
+    trine_config c = without_files(config_of(0));
+    trine_trainer *t;
+    c.epochs = 1.5;
+    OK(trine_config_check_from(&c, ranks(), &source, NULL));
+    assert_true(c.epochs == 1.5 && c.optimizer.lr_decay_iters == 0);
+    OK(trine_trainer_create_from(&t, harness_world, &c, &source, NULL));
+    const trine_config *resolved = trine_trainer_config(t);
+    const double samples = 1.5 * (double)((memory.count - 1) / 8);
+    assert_int_equal(resolved->train_iters, ceil(samples / c.global_batch_size));
+    assert_int_equal(resolved->optimizer.lr_decay_iters, resolved->train_iters);
+    assert_true(resolved->epochs == 0);
+    trine_trainer_destroy(&t);
+    free((void *)(uintptr_t)memory.tokens);
+}
+
 /* ---- What is refused --------------------------------------------------------------------------- */
 
 static void refused(const trine_config *c, const trine_source *source, trine_status status,
@@ -271,6 +291,9 @@ static void what_does_not_fit_is_refused(void **state) {
     trine_config c = without_files(config_of(0)), other = c;
     c.data.in_order = true;
     refused(&other, &source, TRINE_EINVAL, "cannot be shuffled; set data.in_order");
+    other = c;
+    other.epochs = 2;
+    refused(&other, &source, TRINE_EINVAL, "--epochs 2: a stream of samples has none");
     other = c;
     other.model.vocab_size = 0;
     refused(&other, &source, TRINE_EINVAL, "model.vocab_size is 0");
@@ -319,6 +342,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(masks_have_the_bits_of_windows),
         cmocka_unit_test(ranks_are_asked_for_their_samples),
         cmocka_unit_test(a_stream_goes_on_after_a_checkpoint),
+        cmocka_unit_test(epochs_are_steps),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_step_names_sample_and_position),
     };
