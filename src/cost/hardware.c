@@ -33,7 +33,8 @@ static const struct {
 
 /* Members that a file need not have. */
 static bool is_optional(const char *name) {
-    return !strcmp(name, "checked") || !strcmp(name, "calibrated") || !strcmp(name, "measured");
+    return !strcmp(name, "checked") || !strcmp(name, "calibrated") || !strcmp(name, "measured") ||
+           !strcmp(name, "device");
 }
 
 static trine_status check_known(const cJSON *root, const char *path) {
@@ -77,6 +78,18 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
               TRINE_EDATA, "%s: %s: unknown member \"%s\"", path, rows[n].name, part->string);
     *to = value->valuedouble;
     return check_source(item, rows[n].name, path);
+}
+
+/* Files of versions before 0.3 do not have it. */
+static trine_status read_device(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *item = json_member(root, "device");
+    const char *text = json_text(item);
+    bool cpu = text ? !strcmp(text, "cpu") : h->cores > 0 || h->host_moves > 0;
+    h->device = cpu ? "cpu" : "cuda";
+    CHECK(!item || (text && !strcmp(text, h->device)), TRINE_EDATA,
+          "%s: device is %s%s%s (valid: \"cpu\", \"cuda\")", path, text ? "\"" : "",
+          text ? text : "no text", text ? "\"" : "");
+    return TRINE_OK;
 }
 
 /* ---- Points ---------------------------------------------------------------------------------- */
@@ -190,6 +203,7 @@ static trine_status read_root(hardware *out, const cJSON *root, const char *path
     memset(out, 0, sizeof *out);
     TRY(check_known(root, path));
     for (size_t n = 0; n < ROWS; n++) TRY(read_row(out, root, n, path));
+    TRY(read_device(out, root, path));
     TRY(read_points(out, root, path));
     TRY(read_checked(out, root, path));
     return read_calibrated(out, root, path);
@@ -274,6 +288,23 @@ trine_status hardware_read(hardware *out, const char *name) {
     trine_status status = hardware_parse(out, text, bytes, path);
     free(text);
     return status;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+trine_status hardware_check_device(const hardware *h, const char *name, const char *place,
+                                   const char *kind) {
+    bool wanted = !strcmp(kind, "cuda"), has = !strcmp(h->device, "cuda");
+    CHECK(has || !wanted, TRINE_EINVAL,
+          "%s %s: --hardware %s is a machine of --device %s; leave --device out, or name a machine "
+          "of GPUs",
+          place, kind, name, h->device);
+    if (has && !wanted)
+        fprintf(stderr,
+                "trine: %s %s: --hardware %s is a machine of --device %s: times are those of its "
+                "GPUs\n",
+                place, kind, name, h->device);
+    return TRINE_OK;
 }
 
 /* ---- Scaling --------------------------------------------------------------------------------- */

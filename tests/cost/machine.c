@@ -10,7 +10,9 @@
 
 /* ---- Files ---- */
 
-#define GOOD "{\"value\": %g, \"how\": \"stated\", \"source\": \"a book\"}"
+#define CORES "{\"value\": 4, \"how\": \"stated\", \"source\": \"a book\"}"
+#define MOVES "{\"value\": 1, \"how\": \"stated\", \"source\": \"a book\"}"
+#define GOOD  "{\"value\": %g, \"how\": \"stated\", \"source\": \"a book\"}"
 
 /* A file whose member `name` (NULL: none) has another text ("": it is missing), with `more` at the end. */
 static void write_file(char *text, size_t size, const char *name, const char *other,
@@ -98,6 +100,31 @@ static void a_file_says_how_well_it_predicts(void **state) {
             TRINE_EDATA, "checked has no source");
     REFUSED(parse(NULL, "", ", \"calibrated\": {\"source\": \"s\"}", &h), TRINE_EDATA,
             "calibrated has no number \"factor\"");
+}
+
+/* An old file has no "device": cores that ranks share, or ranks that move bytes themselves, are a CPU's. */
+static void a_file_says_what_its_ranks_compute_on(void **state) {
+    (void)state;
+    hardware h;
+    OK(parse(NULL, "", "", &h));
+    assert_string_equal(h.device, "cuda");
+    OK(parse(NULL, "", ", \"cores\": " CORES, &h));
+    assert_string_equal(h.device, "cpu");
+    OK(parse(NULL, "", ", \"host_moves\": " MOVES, &h));
+    assert_string_equal(h.device, "cpu");
+    OK(parse(NULL, "", ", \"device\": \"cpu\"", &h));
+    assert_string_equal(h.device, "cpu");
+    OK(hardware_check_device(&h, "mine", "--device", "ref"));
+    REFUSED(hardware_check_device(&h, "mine", "--device", "cuda"), TRINE_EINVAL,
+            "--device cuda: --hardware mine is a machine of --device cpu");
+    OK(parse(NULL, "", ", \"device\": \"cuda\", \"cores\": " CORES, &h));
+    assert_string_equal(h.device, "cuda");
+    OK(hardware_check_device(&h, "mine", "--device", "cuda"));
+    REFUSED(parse(NULL, "", ", \"device\": \"ref\"", &h), TRINE_EDATA,
+            "m.json: device is \"ref\" (valid: \"cpu\", \"cuda\")");
+    REFUSED(parse(NULL, "", ", \"device\": 1", &h), TRINE_EDATA, "m.json: device is no text");
+    REFUSED(parse(NULL, "", ", \"device\": \"cpu\", \"device\": \"cpu\"", &h), TRINE_EDATA,
+            "\"device\" is there twice");
 }
 
 /* ---- Times ---- */
@@ -203,6 +230,7 @@ int main(void) {
                                        cmocka_unit_test(groups_share_the_cards_of_a_node),
                                        cmocka_unit_test(messages_share_them_too),
                                        cmocka_unit_test(a_file_says_how_well_it_predicts),
+                                       cmocka_unit_test(a_file_says_what_its_ranks_compute_on),
                                        cmocka_unit_test(a_scaled_machine_is_faster_in_all)};
     return HARNESS_RUN_ALONE(tests);
 }
