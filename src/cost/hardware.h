@@ -77,8 +77,9 @@ typedef struct {
 #define HARDWARE_BYTES (1 << 20) /* of a file, at most */
 #define HARDWARE_PATH  4096
 
-/* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one
- * that is unknown, missing or out of range, or that says not how it is known, or from where. Pure. */
+/* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one that
+ * is unknown (with the nearest name, and all), missing or out of range, or that says not how it is known, or from
+ * where. Pure. */
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path);
 /* How a number is known: "stated", "measured" or "fitted"; and from where. */
 typedef struct {
