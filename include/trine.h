@@ -261,7 +261,7 @@ struct trine_run {
     const char *profile_json;        /* the same as JSON; NULL: none. Sets profile */
     const char *plan;                /* "auto": trine_plan chooses the layout; NULL: nobody does */
     const char *hardware;            /* for it: a machine's name, or the path of its file */
-    unsigned plan_keeps;             /* for it: which of a layout's options were given */
+    unsigned plan_keeps;             /* for it: which of a layout's options, and --device, were given */
     trine_planned planned;           /* set by trine_plan */
     trine_checkpoint checkpoint;
     char data_words[4096], val_data_words[4096]; /* of blends, to which config.data then points */
@@ -283,12 +283,12 @@ trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run 
  * and the ranks that have them; TRINE_ENOMEM; the collectives' own. Collective over: world. */
 trine_status trine_run_agree(trine_world *world, const trine_run *run);
 /* With run->plan sets the layout of config to the fastest that fits: dp, tp, pp, virtual stages, schedule, zero,
- * micro_batch_size, recompute and sequence_parallel, those that were given excepted (docs/planning.md); and
- * run->planned. Without, nothing changes. World rank 0 reads run->hardware and searches, and sends the others what it
- * has found, so that all have the same; before, configurations are compared as in trine_trainer_create. world NULL:
- * no job, run->ranks ranks. Errors: TRINE_EINVAL if no layout is valid or fits, for unknown hardware, or if a node
- * has more ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over:
- * world. */
+ * micro_batch_size, recompute and sequence_parallel, those that were given excepted (docs/planning.md); the device to
+ * that of the hardware, unless it was given; and run->planned. Without, nothing changes. World rank 0 reads
+ * run->hardware and searches, and sends the others what it has found, so that all have the same; before,
+ * configurations are compared as in trine_trainer_create. world NULL: no job, run->ranks ranks. Errors: TRINE_EINVAL
+ * if no layout is valid or fits, for unknown hardware, for device cuda on hardware of CPUs, or if a node has more
+ * ranks than that of the hardware; TRINE_EDATA, TRINE_EIO from the files; TRINE_ENOMEM. Collective over: world. */
 trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run);
 /* Prints the options with their defaults. Errors: TRINE_EIO. Not collective. */
 trine_status trine_usage(const char *program, FILE *out);

@@ -92,9 +92,9 @@ def bounded_step(a, b, room):
 
 def text_of(file):
     """A hardware file, a line for each member."""
-    lines = [f'    "about": {json.dumps(file["about"])}']
+    lines = [f'    "{name}": {json.dumps(file[name])}' for name in ("about", "device") if name in file]
     for name, row in file.items():
-        if name not in ("about", "checked", "calibrated"):
+        if name not in ("about", "device", "checked", "calibrated"):
             value = f"{row['value']:.6g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
             lines.append(f'    "{name}": {{"value": {value}, "how": "{row["how"]}", "source": {json.dumps(row["source"])}}}')
     lines += [f'    "{name}": {json.dumps(file[name])}' for name in ("checked", "calibrated") if name in file]

@@ -47,10 +47,10 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_HEADING("What is planned")},
-    {OPTION_READS,
-     OPTION_STRING(
-         "hardware", settings, hardware, "NAME", NULL,
-         "the machine: a100-selene, a100-vtrain, h100, zen5-cores, or the path of a file")},
+    {OPTION_READS, OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
+                                 "the machine: a100-selene, a100-vtrain, h100, zen5-cores, or the "
+                                 "path of a file; its device "
+                                 "is the default of --device")},
     {OPTION_INT("ranks", settings, ranks, "N", 0, SEARCH_RANKS, 0,
                 "find the fastest layouts of so many ranks for a model and a batch, which are "
                 "options of the trainer (train_gpt --help); those of a layout that are given are "
@@ -368,14 +368,9 @@ static bool is_option(const char *argument, const char *name) {
            (!argument[2 + length] || argument[2 + length] == '=');
 }
 
-/* Whether an option of the trainer is given, under its name or its alias. */
 static bool is_given(int argc, char **argv, const char *name) {
-    const options o = config_options(NULL, NULL, NULL);
-    const char *alias = NULL;
-    for (size_t n = 0; n < o.count; n++)
-        if (o.rows[n].name && !strcmp(o.rows[n].name, name)) alias = o.rows[n].alias;
     for (int n = 1; n < argc; n++)
-        if (is_option(argv[n], name) || (alias && is_option(argv[n], alias))) return true;
+        if (is_option(argv[n], name)) return true;
     return false;
 }
 
@@ -427,12 +422,9 @@ static trine_status print_found(const settings *s, const search_space *space,
 }
 
 /* Reads the trainer's options: what is planned, and which of a layout's are given. */
-static trine_status read_space(int argc, char **argv, search_space *space, trine_run *trainer) {
-    static const char *const searched[] = {
-#define OPTION_NAME(name, option) option,
-        SEARCH_LIST(OPTION_NAME)
-#undef OPTION_NAME
-    };
+static trine_status read_space(const settings *s, int argc, char **argv, search_space *space,
+                               trine_run *trainer) {
+    const char **kind = &space->base.parallel.device;
     TRY(trine_parse(argc, argv, &space->base, trainer));
     bool looks = trainer->dry_run || trainer->explain || trainer->layouts ||
                  trainer->export_schedule != NULL;
@@ -440,9 +432,10 @@ static trine_status read_space(int argc, char **argv, search_space *space, trine
           "--dry-run, --explain, --layouts and --export-schedule are train_gpt's alone");
     CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
     CHECK(space->base.global_batch_size, TRINE_EINVAL, "--global-batch-size is missing");
-    if (!is_given(argc, argv, "device")) space->base.parallel.device = "cuda";
-    for (int d = 0; d < SEARCH_DIMENSIONS; d++)
-        if (is_given(argc, argv, searched[d])) space->fixed |= 1u << d;
+    space->fixed = trainer->plan_keeps & SEARCH_ALL;
+    if (trainer->plan_keeps & SEARCH_DEVICE)
+        return hardware_check_device(space->rules.machine, s->hardware, "--device", *kind);
+    *kind = space->rules.machine->device;
     return TRINE_OK;
 }
 
@@ -451,7 +444,7 @@ static trine_status search_for(const settings *s, int argc, char **argv,
     static trine_run trainer;
     search_space space = {.ranks = s->ranks, .rules = *rules};
     search_result result;
-    TRY(read_space(argc, argv, &space, &trainer));
+    TRY(read_space(s, argc, argv, &space, &trainer));
     search_space planned = space;
     if (!planned.base.data.data_path) planned.base.data.data_path = "(none)";
     TRY(search_layouts(&planned, &result));
@@ -478,8 +471,10 @@ static trine_status write_scaled(const settings *s, double factor, const char *s
 
 /* A table is alone on standard output. */
 static trine_status scale_to_run(const settings *s, const calibrate_run *run, hardware *machine) {
-    char source[512];
+    char source[512], place[512];
     double predicted, factor;
+    c_snprintf(place, sizeof place, "%.400s: --device", s->calibrate);
+    TRY(hardware_check_device(machine, s->hardware, place, run->started.config.parallel.device));
     TRY(calibrate_factor(run, machine, s->calibrate, &predicted, &factor));
     c_snprintf(
         source, sizeof source,

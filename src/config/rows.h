@@ -183,7 +183,7 @@ static const option rows[] = {
          "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
     {OF_RUN, OWN, OPTION_READS, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
          "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
-         "writes")},
+         "writes; its device is the default of --device")},
     {OWN_SEEN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,

@@ -8,20 +8,22 @@
 #include "base/c_locale.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/options.h"
 #include "base/status.h"
 
 static const struct {
-    const char *name;
+    const char *name, *meaning;
     size_t offset;
     double least, most;
     bool optional;
     double absent;
 } rows[] = {
-#define ROW(name, least, most, meaning) {#name, offsetof(hardware, name), least, most, false, 0},
+#define ROW(name, least, most, meaning)                                                            \
+    {#name, meaning, offsetof(hardware, name), least, most, false, 0},
     HARDWARE_LIST(ROW)
 #undef ROW
 #define ROW(name, least, most, absent, meaning)                                                    \
-    {#name, offsetof(hardware, name), least, most, true, absent},
+    {#name, meaning, offsetof(hardware, name), least, most, true, absent},
         HARDWARE_MORE_LIST(ROW)
 #undef ROW
 };
@@ -31,24 +33,58 @@ static const struct {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Members that a file need not have. */
-static bool is_optional(const char *name) {
-    return !strcmp(name, "checked") || !strcmp(name, "calibrated") || !strcmp(name, "measured");
+/* Members that are no numbers; a file needs the first. */
+static const char *const others[] = {"about", "device", "measured", "checked", "calibrated"};
+#define OTHERS (sizeof others / sizeof *others)
+#define NAMES  (OTHERS + ROWS)
+
+/* The n-th name that a file may have. */
+static const char *name_of(size_t n) {
+    return n < OTHERS ? others[n] : rows[n - OTHERS].name;
+}
+
+/* With the nearest name and all names. */
+static trine_status refuse_unknown(const char *name, const char *path) {
+    const char *names[NAMES];
+    char all[1024] = "";
+    for (size_t n = 0; n < NAMES; n++) {
+        names[n] = name_of(n);
+        c_append(all, sizeof all, "%s%s", n ? ", " : "", names[n]);
+    }
+    const char *nearest = options_nearest(name, names, NAMES);
+    return RAISE(TRINE_EDATA, "%s: unknown member \"%.200s\"%s%s%s (valid: %s)", path, name,
+                 nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "",
+                 all);
 }
 
 static trine_status check_known(const cJSON *root, const char *path) {
     for (const cJSON *item = root->child; item; item = item->next) {
-        bool optional = is_optional(item->string), known = optional;
-        CHECK(!optional || json_member(root, item->string), TRINE_EDATA,
-              "%s: \"%s\" is there twice", path, item->string);
-        known |= !strcmp(item->string, "about");
-        for (size_t n = 0; n < ROWS && !known; n++) known = !strcmp(item->string, rows[n].name);
-        CHECK(known, TRINE_EDATA, "%s: unknown member \"%s\"", path, item->string);
+        bool known = false;
+        for (size_t n = 0; n < NAMES && !known; n++) known = !strcmp(item->string, name_of(n));
+        if (!known) return refuse_unknown(item->string, path);
+        CHECK(json_member(root, item->string), TRINE_EDATA, "%s: \"%s\" is there twice", path,
+              item->string);
     }
-    CHECK(json_text(json_member(root, "about")), TRINE_EDATA,
-          "%s: \"about\" is missing: a text that says which machine this is", path);
     return TRINE_OK;
 }
+
+/* All that are missing, with what each is. */
+static trine_status check_there(const cJSON *root, const char *path) {
+    char missing[3000] = "";
+    int count = 0;
+    CHECK(json_text(json_member(root, "about")), TRINE_EDATA,
+          "%s: \"about\" is missing: a text that says which machine this is", path);
+    for (size_t n = 0; n < ROWS; n++) {
+        if (rows[n].optional || json_member(root, rows[n].name)) continue;
+        c_append(missing, sizeof missing, "%s\"%s\" (%s)", count++ ? ", " : "", rows[n].name,
+                 rows[n].meaning);
+    }
+    CHECK(!count, TRINE_EDATA, "%s: %s %s missing; docs/planning.md has a table of the members",
+          path, missing, count > 1 ? "are" : "is");
+    return TRINE_OK;
+}
+
+#define PARTS "(valid: value, how, source)"
 
 static trine_status check_source(const cJSON *item, const char *name, const char *path) {
     const char *how = json_text(json_member(item, "how")),
@@ -65,8 +101,7 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
     const cJSON *item = json_member(root, rows[n].name), *value = json_member(item, "value");
     double *to = (double *)((char *)h + rows[n].offset);
     *to = rows[n].absent;
-    if (rows[n].optional && !cJSON_HasObjectItem(root, rows[n].name)) return TRINE_OK;
-    CHECK(item, TRINE_EDATA, "%s: \"%s\" is missing, or there twice", path, rows[n].name);
+    if (!item) return TRINE_OK; /* check_there has found the others */
     CHECK(cJSON_IsNumber(value), TRINE_EDATA, "%s: %s has no number \"value\"", path, rows[n].name);
     CHECK(value->valuedouble >= rows[n].least && value->valuedouble <= rows[n].most, TRINE_EDATA,
           "%s: %s is %.9g (valid: %g to %g)", path, rows[n].name, value->valuedouble, rows[n].least,
@@ -74,9 +109,22 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
     for (const cJSON *part = item->child; part; part = part->next)
         CHECK(!strcmp(part->string, "value") || !strcmp(part->string, "how") ||
                   !strcmp(part->string, "source"),
-              TRINE_EDATA, "%s: %s: unknown member \"%s\"", path, rows[n].name, part->string);
+              TRINE_EDATA, "%s: %s: unknown member \"%s\" " PARTS, path, rows[n].name,
+              part->string);
     *to = value->valuedouble;
     return check_source(item, rows[n].name, path);
+}
+
+/* Files of versions before 0.3 do not have it. */
+static trine_status read_device(hardware *h, const cJSON *root, const char *path) {
+    const cJSON *item = json_member(root, "device");
+    const char *text = json_text(item);
+    bool cpu = text ? !strcmp(text, "cpu") : h->cores > 0 || h->host_moves > 0;
+    h->device = cpu ? "cpu" : "cuda";
+    CHECK(!item || (text && !strcmp(text, h->device)), TRINE_EDATA,
+          "%s: device is %s%s%s (valid: \"cpu\", \"cuda\")", path, text ? "\"" : "",
+          text ? text : "no text", text ? "\"" : "");
+    return TRINE_OK;
 }
 
 /* ---- Points ---------------------------------------------------------------------------------- */
@@ -141,7 +189,8 @@ static trine_status read_points(hardware *h, const cJSON *root, const char *path
     for (const cJSON *part = item->child; part; part = part->next)
         CHECK(!strcmp(part->string, "points") || !strcmp(part->string, "how") ||
                   !strcmp(part->string, "source"),
-              TRINE_EDATA, "%s: measured: unknown member \"%s\"", path, part->string);
+              TRINE_EDATA, "%s: measured: unknown member \"%s\" (valid: points, how, source)", path,
+              part->string);
     TRY(check_source(item, "measured", path));
     cJSON_ArrayForEach(one, points) TRY(read_point(h, one, n++, path));
     return TRINE_OK;
@@ -189,7 +238,9 @@ static trine_status read_calibrated(hardware *h, const cJSON *root, const char *
 static trine_status read_root(hardware *out, const cJSON *root, const char *path) {
     memset(out, 0, sizeof *out);
     TRY(check_known(root, path));
+    TRY(check_there(root, path));
     for (size_t n = 0; n < ROWS; n++) TRY(read_row(out, root, n, path));
+    TRY(read_device(out, root, path));
     TRY(read_points(out, root, path));
     TRY(read_checked(out, root, path));
     return read_calibrated(out, root, path);
@@ -275,6 +326,23 @@ trine_status hardware_read(hardware *out, const char *name) {
     trine_status status = hardware_parse(out, text, bytes, path);
     free(text);
     return status;
+}
+
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+trine_status hardware_check_device(const hardware *h, const char *name, const char *place,
+                                   const char *kind) {
+    bool wanted = !strcmp(kind, "cuda"), has = !strcmp(h->device, "cuda");
+    CHECK(has || !wanted, TRINE_EINVAL,
+          "%s %s: --hardware %s is a machine of --device %s; leave --device out, or name a machine "
+          "of GPUs",
+          place, kind, name, h->device);
+    if (has && !wanted)
+        fprintf(stderr,
+                "trine: %s %s: --hardware %s is a machine of --device %s: times are those of its "
+                "GPUs\n",
+                place, kind, name, h->device);
+    return TRINE_OK;
 }
 
 /* ---- Scaling --------------------------------------------------------------------------------- */

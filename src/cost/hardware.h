@@ -4,8 +4,8 @@
  *     "memory_rate": {"value": 2039e9, "how": "stated", "source": "NVIDIA A100 datasheet"}
  *
  * with how the number is known: stated by a maker or in a paper, measured, or fitted to measured steps (and then
- * which). A file says in "about" which machine it is, may say in "checked" how well it predicts, and says in
- * "calibrated" that it was scaled to one run.
+ * which). A file says in "about" which machine it is, in "device" what its ranks compute on, "cpu" or "cuda", may say
+ * in "checked" how well it predicts, and says in "calibrated" that it was scaled to one run.
  *
  * Where such numbers do not say how long an operator takes, as on processors with caches, a file has also
  *
@@ -65,6 +65,7 @@ typedef struct {
 #define HARDWARE_MEMBER(name, least, most, meaning) double name;
     HARDWARE_LIST(HARDWARE_MEMBER)
 #undef HARDWARE_MEMBER
+    const char *device; /* "cpu" or "cuda". A file without it is of CPUs if it has cores or host_moves */
     hardware_checked checked;
     double calibrated; /* what hardware_scale multiplied the rates by; 0: nothing */
 #define HARDWARE_MEMBER(name, least, most, absent, meaning) double name;
@@ -76,8 +77,9 @@ typedef struct {
 #define HARDWARE_BYTES (1 << 20) /* of a file, at most */
 #define HARDWARE_PATH  4096
 
-/* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one
- * that is unknown, missing or out of range, or that says not how it is known, or from where. Pure. */
+/* Reads the text of a file, whose path is for messages. Errors: TRINE_EDATA, with the member and its value: one that
+ * is unknown (with the nearest name, and all), missing or out of range, or that says not how it is known, or from
+ * where. Pure. */
 trine_status hardware_parse(hardware *out, const char *text, size_t bytes, const char *path);
 /* How a number is known: "stated", "measured" or "fitted"; and from where. */
 typedef struct {
@@ -105,6 +107,12 @@ const char *hardware_type(trine_dtype type);
 trine_status hardware_read(hardware *out, const char *name);
 /* The file that it reads; "": there is none of that name. Not collective. */
 void hardware_file(const char *name, char path[HARDWARE_PATH]);
+
+/* Whether the machine, --hardware NAME, is one for --device KIND, which `place` gives ("--device", or a log). GPUs
+ * on a machine of CPUs are refused: TRINE_EINVAL. CPUs on a machine of GPUs are said to be so on standard error:
+ * times are then those of the GPUs. Not collective. */
+trine_status hardware_check_device(const hardware *h, const char *name, const char *place,
+                                   const char *kind);
 
 /* Rates of `factor` times their values; the machine is then unchecked. Pure. */
 void hardware_scale(hardware *h, double factor);

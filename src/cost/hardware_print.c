@@ -47,6 +47,7 @@ trine_status hardware_print(const hardware *h, const char *about,
                             const hardware_source *points, FILE *out) {
     fputs("{\n    \"about\": ", out);
     TRY(print_text(about, out));
+    fprintf(out, ",\n    \"device\": \"%s\"", h->device);
     for (size_t n = 0; n < HARDWARE_MEMBERS; n++) {
         double value = *(const double *)((const char *)h + members[n].offset);
         c_fprintf(out, ",\n    \"%s\": {\"value\": %.6g, ", members[n].name, value);

@@ -171,6 +171,7 @@ static void set_numbers(bench *b) {
     const doctor_rank *own = &b->job->ranks[0];
     const hardware_job *job = b->job;
     bool network = job->pair_count > 0;
+    h->device = "cpu";
     h->matmul_rate_fp32 = best_rate(b, TRINE_F32);
     h->matmul_rate = best_rate(b, TRINE_BF16);
     if (h->matmul_rate <= 0) h->matmul_rate = h->matmul_rate_fp32;

@@ -152,7 +152,6 @@ static void set_config(const int f[FIELDS], const row_defaults *d, const impleme
     p->virtual_stages = field_or(f[FIELD_v], 1);
     p->sequence_parallel = field_or(f[FIELD_sp], d->sequence && f[FIELD_tp] != 1);
     p->zero = (trine_zero)field_or(f[FIELD_zero], (int)d->zero);
-    p->device = "cuda";
     out->data.data_path = "(none)";
     out->precision.fp16 = true;
     out->precision.grads = by->grads;
@@ -214,6 +213,7 @@ trine_status row_read(const csv *c, int row, const char *path, const row_default
     for (int n = 0; n < FIELDS; n++) TRY(read_field(&p, n, &f[n]));
     out->space = (search_space){.rules = *rules, .even = rules->by->ops ? out->even : NULL};
     set_config(f, d, rules->by, &out->space.base);
+    out->space.base.parallel.device = rules->machine->device;
     TRY(set_family(&p, &out->space.base.model));
     TRY(read_words(&p, f[FIELD_pp], d, &out->space.base.parallel));
     TRY(read_ranks(&p, f, &out->space));

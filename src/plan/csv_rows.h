@@ -46,7 +46,7 @@ typedef struct {
 
 /* Whether the row measures the time of a step: it has no column "metric", or this says so. Pure. */
 bool row_is_step(const csv *c, int row);
-/* A row as a search space, in which what it does not leave empty is fixed: device cuda, 16 bits, and for an
+/* A row as a search space, in which what it does not leave empty is fixed: the machine's device, 16 bits, and for an
  * implementation that is not Trine's chunks of equally many layers, whatever embedding and head cost, and its
  * dropout. Without heads they are 128 wide. A row with fewer kv_heads than heads is of the family llama, unless a
  * column "family" says which. out->space.even points into *out. Errors: TRINE_EDATA with line, column and value,

@@ -29,6 +29,8 @@ typedef enum {
         SEARCH_DIMENSIONS
 } search_dimension;
 
+#define SEARCH_DEVICE (1u << SEARCH_DIMENSIONS) /* beside these in trine_run.plan_keeps: --device was given */
+
 typedef struct {
     trine_config base; /* the model, the batch, precision, and the values of dimensions that are fixed; dp, 0: any */
     int ranks;

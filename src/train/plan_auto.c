@@ -10,7 +10,9 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "config/check_run.h"
+#include "cost/hardware.h"
 #include "data/blend.h"
+#include "device/device.h"
 #include "plan/resolve.h"
 #include "plan/search.h"
 #include "train/options_text.h"
@@ -20,8 +22,15 @@
 /* What rank 0 has found, for all. */
 typedef struct {
     search_layout layout;
+    device_kind device;
     trine_planned planned;
 } choice;
+
+static const char *const devices[] = {
+#define DEVICE_TEXT(name, text) text,
+    DEVICE_LIST(DEVICE_TEXT)
+#undef DEVICE_TEXT
+};
 
 typedef struct {
     const trine_config *config;
@@ -38,7 +47,7 @@ unsigned plan_auto_keeps(const char *option) {
     };
     for (int d = 0; d < SEARCH_DIMENSIONS; d++)
         if (!strcmp(option, searched[d])) return 1u << d;
-    return 0;
+    return strcmp(option, "device") ? 0 : SEARCH_DEVICE;
 }
 
 /* ---- The search ------------------------------------------------------------------------------- */
@@ -68,15 +77,26 @@ static trine_status name_layout(const search_space *s, const search_layout *l, t
     return TRINE_OK;
 }
 
+/* The machine's device, unless one was given. */
+static trine_status choose_device(choosing *c, const hardware *machine, trine_config *planned) {
+    const char **kind = &planned->parallel.device;
+    if (c->run->plan_keeps & SEARCH_DEVICE)
+        TRY(hardware_check_device(machine, c->run->hardware, "--device", *kind));
+    else
+        *kind = machine->device;
+    return device_find(&c->found.device, *kind);
+}
+
 static trine_status search_on(choosing *c, const hardware *machine) {
     search_space s = {.base = *c->config,
                       .ranks = c->ranks,
-                      .fixed = c->run->plan_keeps,
+                      .fixed = c->run->plan_keeps & SEARCH_ALL,
                       .rules = {.machine = machine, .by = implementation_of(IMPLEMENTATION_TRINE)}};
     search_result result;
     CHECK(c->node <= (int)machine->node_ranks, TRINE_EINVAL,
           "--plan auto: %d ranks on a node, but --hardware %s is of nodes with %.0f (node_ranks)",
           c->node, c->run->hardware, machine->node_ranks);
+    TRY(choose_device(c, machine, &s.base));
     TRY(find_vocabulary(&s.base));
     resolve_resets_of_files(&s.base);
     s.base.data.data_path = "(none)"; /* so that no layout's rehearsal opens them again */
@@ -155,6 +175,7 @@ trine_status trine_plan(trine_world *world, trine_config *config, trine_run *run
     TRY(world ? choose_for_all(world, &c) : status_user(choose(&c)));
     const search_space s = {.base = *config, .ranks = c.ranks};
     *config = search_config(&s, &c.found.layout);
+    config->parallel.device = devices[c.found.device];
     run->planned = c.found.planned;
     return TRINE_OK;
 }

@@ -10,7 +10,9 @@
 
 /* ---- Files ---- */
 
-#define GOOD "{\"value\": %g, \"how\": \"stated\", \"source\": \"a book\"}"
+#define CORES "{\"value\": 4, \"how\": \"stated\", \"source\": \"a book\"}"
+#define MOVES "{\"value\": 1, \"how\": \"stated\", \"source\": \"a book\"}"
+#define GOOD  "{\"value\": %g, \"how\": \"stated\", \"source\": \"a book\"}"
 
 /* A file whose member `name` (NULL: none) has another text ("": it is missing), with `more` at the end. */
 static void write_file(char *text, size_t size, const char *name, const char *other,
@@ -37,11 +39,45 @@ static void a_file_has_each_member_once(void **state) {
     hardware h;
     OK(parse(NULL, "", "", &h));
     assert_true(h.matmul_efficiency == 1 && h.matmul_rate == 1e18);
-    REFUSED(parse("node_rate", "", "", &h), TRINE_EDATA, "m.json: \"node_rate\" is missing");
-    REFUSED(parse(NULL, "", ", \"node_rat\": 3", &h), TRINE_EDATA,
-            "m.json: unknown member \"node_rat\"");
+    REFUSED(parse("node_rate", "", "", &h), TRINE_EDATA,
+            "m.json: \"node_rate\" (bytes a second that a rank sends inside a node) is missing");
     REFUSED(parse(NULL, "", ", \"node_rate\": 3", &h), TRINE_EDATA,
-            "\"node_rate\" is missing, or there twice");
+            "m.json: \"node_rate\" is there twice");
+}
+
+/* The nearest name, if there is one, and all. */
+static void an_unknown_member_is_told_the_names(void **state) {
+    (void)state;
+    hardware h;
+    char all[2048] = "";
+#define NAME(row, ...) ", " #row
+    const char *names = "(valid: about, device, measured, checked, calibrated" HARDWARE_LIST(NAME)
+        HARDWARE_MORE_LIST(NAME) ")";
+#undef NAME
+    snprintf(all, sizeof all, "m.json: unknown member \"node_rat\"; did you mean \"node_rate\"? %s",
+             names);
+    REFUSED(parse(NULL, "", ", \"node_rat\": 3", &h), TRINE_EDATA, all);
+    snprintf(all, sizeof all, "m.json: unknown member \"bandwidth\" %s", names);
+    REFUSED(parse(NULL, "", ", \"bandwidth\": 3", &h), TRINE_EDATA, all);
+    REFUSED(parse("launch_time", "{\"value\": 0, \"how\": \"stated\", \"from\": \"s\"}", "", &h),
+            TRINE_EDATA, "launch_time: unknown member \"from\" (valid: value, how, source)");
+}
+
+/* All at once, with what they are. */
+static void missing_members_are_all_named(void **state) {
+    (void)state;
+    hardware h;
+    const char *one = "{\"about\": \"a machine\", \"matmul_rate\": " CORES "}";
+    assert_int_equal(hardware_parse(&h, one, strlen(one), "m.json"), TRINE_EDATA);
+#define NAMED(row, least, most, meaning)                                                           \
+    if (strcmp(#row, "matmul_rate") != 0)                                                          \
+        assert_non_null(strstr(status_message(), "\"" #row "\" (" meaning ")"));
+    HARDWARE_LIST(NAMED)
+#undef NAMED
+    assert_null(strstr(status_message(), "\"matmul_rate\""));
+    assert_non_null(strstr(status_message(), "are missing"));
+    status_clear();
+    REFUSED(hardware_parse(&h, "{}", 2, "m.json"), TRINE_EDATA, "\"about\" is missing");
 }
 
 static void a_number_is_in_range_and_has_a_source(void **state) {
@@ -98,6 +134,31 @@ static void a_file_says_how_well_it_predicts(void **state) {
             TRINE_EDATA, "checked has no source");
     REFUSED(parse(NULL, "", ", \"calibrated\": {\"source\": \"s\"}", &h), TRINE_EDATA,
             "calibrated has no number \"factor\"");
+}
+
+/* An old file has no "device": cores that ranks share, or ranks that move bytes themselves, are a CPU's. */
+static void a_file_says_what_its_ranks_compute_on(void **state) {
+    (void)state;
+    hardware h;
+    OK(parse(NULL, "", "", &h));
+    assert_string_equal(h.device, "cuda");
+    OK(parse(NULL, "", ", \"cores\": " CORES, &h));
+    assert_string_equal(h.device, "cpu");
+    OK(parse(NULL, "", ", \"host_moves\": " MOVES, &h));
+    assert_string_equal(h.device, "cpu");
+    OK(parse(NULL, "", ", \"device\": \"cpu\"", &h));
+    assert_string_equal(h.device, "cpu");
+    OK(hardware_check_device(&h, "mine", "--device", "ref"));
+    REFUSED(hardware_check_device(&h, "mine", "--device", "cuda"), TRINE_EINVAL,
+            "--device cuda: --hardware mine is a machine of --device cpu");
+    OK(parse(NULL, "", ", \"device\": \"cuda\", \"cores\": " CORES, &h));
+    assert_string_equal(h.device, "cuda");
+    OK(hardware_check_device(&h, "mine", "--device", "cuda"));
+    REFUSED(parse(NULL, "", ", \"device\": \"ref\"", &h), TRINE_EDATA,
+            "m.json: device is \"ref\" (valid: \"cpu\", \"cuda\")");
+    REFUSED(parse(NULL, "", ", \"device\": 1", &h), TRINE_EDATA, "m.json: device is no text");
+    REFUSED(parse(NULL, "", ", \"device\": \"cpu\", \"device\": \"cpu\"", &h), TRINE_EDATA,
+            "\"device\" is there twice");
 }
 
 /* ---- Times ---- */
@@ -197,12 +258,15 @@ static void a_scaled_machine_is_faster_in_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_has_each_member_once),
+                                       cmocka_unit_test(an_unknown_member_is_told_the_names),
+                                       cmocka_unit_test(missing_members_are_all_named),
                                        cmocka_unit_test(a_number_is_in_range_and_has_a_source),
                                        cmocka_unit_test(tiles_come_in_waves),
                                        cmocka_unit_test(a_product_moves_its_operands),
                                        cmocka_unit_test(groups_share_the_cards_of_a_node),
                                        cmocka_unit_test(messages_share_them_too),
                                        cmocka_unit_test(a_file_says_how_well_it_predicts),
+                                       cmocka_unit_test(a_file_says_what_its_ranks_compute_on),
                                        cmocka_unit_test(a_scaled_machine_is_faster_in_all)};
     return HARNESS_RUN_ALONE(tests);
 }

@@ -82,7 +82,7 @@ fi
 hardware() {
     printf 'heads,hidden,layers,seq,vocab,tp,pp,dp,batch,mbs\n4,256,2,64,512,2,1,1,4,2\n' >"$dir/row.csv"
     "$BUILD/trine-plan" --hardware "$1" --csv "$dir/row.csv" 2>&1 | grep -q ',[0-9.e-]*[1-9]$' &&
-        grep -q '"measured": {"how": "measured", "source": "trine-doctor on .* cores, [12] ranks, 20' "$1" &&
+        grep -q '^    "device": "cpu",$' "$1" && grep -q '"measured": {"how": "measured", "source": "trine-doctor on .* cores, [12] ranks, 20' "$1" &&
         grep -q '\["linear_backward_weight", "f32", 1, \[' "$1" && grep -q '\["swiglu_forward", "f32", 1, ' "$1"
 }
 

@@ -35,6 +35,30 @@ model="--model llama3.2-1b --num-layers 4" plan --dp 8 --zero 1 --recompute-gran
 check "of a preset the sizes that differ" grep -qx 'mpirun -n 8 train_gpt --model llama3.2-1b --num-layers 4 --dp 8 .*' "$dir/out"
 check "and its plan is the same" starts
 
+# ---- The machine's device
+
+has_device() { [ "$(command_line | grep -c -e '--device cuda')" -eq "$1" ]; }
+# A file of CPUs plans for them, one of GPUs for GPUs; what is given is kept, also in a file of options.
+# shellcheck disable=SC2086
+machine=zen5-cores plan $few --tp 1 --global-batch-size 64
+check "a machine of CPUs is planned for --device cpu" has_device 0
+check "and the plan is that of CPU ranks" starts
+# shellcheck disable=SC2086
+sed '/"device"/d' hardware/zen5-cores.json >"$dir/old.json" && machine=$dir/old.json plan $few --tp 1 --global-batch-size 64
+check "so is one whose file does not say it" has_device 0
+# shellcheck disable=SC2086
+plan $few --tp 1 --global-batch-size 64 --device cuda
+check "a machine of GPUs has --device cuda, as where it is given" has_device 1
+echo "--device cpu --tp 1" >"$dir/options"
+# shellcheck disable=SC2086
+plan $few --global-batch-size 64 @"$dir/options"
+of_file() { has_device 0 && ! grep -q -e '--tp [2-9]' "$dir/out" && grep -qx "trine: --device cpu: --hardware h100 is a machine of --device cuda: times are those of its GPUs" "$dir/err"; }
+check "CPUs on a machine of GPUs are said to be so, also by an @FILE" of_file
+# shellcheck disable=SC2086
+machine=zen5-cores plan $few --tp 1 --global-batch-size 64 --device cuda
+other_device() { [ ! -s "$dir/out" ] && grep -qxF "trine: --device cuda: --hardware zen5-cores is a machine of --device cpu; leave --device out, or name a machine of GPUs" "$dir/err"; }
+check "GPUs on a machine of CPUs are refused, with both" other_device
+
 # ---- The usual others
 
 # other NAME: its line

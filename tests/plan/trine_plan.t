@@ -245,6 +245,9 @@ reasons() {
 }
 check "a row without a time has its reason, one for each of 21, and the others their times" reasons 1
 check "the same with --range and --where" reasons 10 --range --where
+printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs 2,1792,8,128,1,1,1,8,1 >"$dir/r.csv"
+"$BUILD/trine-plan" --hardware zen5-cores --csv "$dir/r.csv" >"$dir/out" 2>"$dir/err"
+check "a row on a machine of CPUs has no limits of GPUs" grep -q ',1,[0-9.e-]*$' "$dir/out"
 printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs 8,512,78,128,1,12,1,24,1 8,512,72,128,1,12,1,24,1 >"$dir/r.csv"
 shares() { plan --implementation megatron-2021 --csv "$dir/r.csv" >"$dir/out" 2>"$dir/err"; [ $? -eq 1 ] &&
     sed -n 2p "$dir/out" | grep -q ',1,,78 layers cannot be divided among 12 chunks (pp x v)$' && sed -n 3p "$dir/out" | grep -q ',1,[0-9.]*,$'; }

@@ -89,8 +89,8 @@ static const option_row option_rows[] = {
     {"device", "cpu", "ref", SEEN, NULL, ALONE, NULL, NULL},
     {"cuda-library", "DIR/a.so", "DIR/b.so", SHOWN, "DIR/b.so", "--device cuda", NULL, NULL},
     {"tf32", EACH, ON, SEEN, NULL, "--device cuda", NULL, NULL},
-    {"plan", EACH, "auto --hardware h100", SHOWN, "plan     ", "--global-batch-size 2", NULL, NULL},
-    {"hardware", "h100", "a100-selene", SHOWN, "^plan", "--plan auto --global-batch-size 2", NULL, NULL},
+    {"plan", EACH, "auto --hardware zen5-cores", SHOWN, "plan     ", "--global-batch-size 2", NULL, NULL},
+    {"hardware", "h100", "a100-selene", SHOWN, "^plan", "--plan auto --device cpu --global-batch-size 2", NULL, NULL},
     {"threads", "1", "2", SHOWN, "2 threads per rank", ALONE, NULL, NULL},
     {"exact-threads", EACH, ON, SEEN, NULL, ALONE, "--device ref", NULL}, /* not every processor has it */
     {"cpu-level", EACH, "v4", ELSEWHERE, "train/cpu_level.t --cpu-level", ALONE, NULL, NULL},

@@ -6,14 +6,14 @@ needs awk
 
 token_file "$data" 20240520 1 4096 4096
 model="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 256 --global-batch-size 8"
-MACHINE="--hardware h100"
+MACHINE="--hardware zen5-cores"
 
 # first RANKS OPTIONS...: the layout that trine-plan puts first
 first() {
     ranks=$1
     shift
     # shellcheck disable=SC2086  # words are meant to be split
-    "$BUILD/trine-plan" $MACHINE --ranks "$ranks" --device cpu $model "$@" 2>&1 | sed -n 's/^ 1 .* GiB  //p'
+    "$BUILD/trine-plan" $MACHINE --ranks "$ranks" $model "$@" 2>&1 | sed -n 's/^ 1 .* GiB  //p'
 }
 
 # auto RANKS OPTIONS...: a training with it
@@ -53,10 +53,21 @@ auto 2 --dp 2 --tp 1
 takes "$(first 2 --dp 2 --tp 1)" && prints 1 "plan     --dp 2 --tp 1 --pp 1"
 result $? "dp as well"
 
+# look ARGUMENTS...: a plan without a job
+look() {
+    # shellcheck disable=SC2086
+    run "$TRAIN" --plan auto $model --ranks 8 --dry-run --tp 4 "$@"
+}
 # shellcheck disable=SC2086
-run "$TRAIN" --plan auto $MACHINE $model --ranks 8 --dry-run --tp 4
-[ $status -eq 0 ] && grep -q "tp 4" "$dir/out"
-result $? "without a job, for --dry-run"
+look $MACHINE
+[ $status -eq 0 ] && grep -q "tp 4" "$dir/out" && grep -q "^device   cpu" "$dir/out"
+result $? "without a job, for --dry-run, on the device of the machine: a CPU"
+look --hardware h100
+[ $status -eq 0 ] && grep -q "^device   cuda" "$dir/out"
+result $? "or GPUs"
+look --hardware h100 --device cpu
+[ $status -eq 0 ] && grep -q "^device   cpu" "$dir/out" && says 1 "--device cpu: --hardware h100 is a machine of --device cuda"
+result $? "a device that is given is kept, with a word"
 
 # --memory below what the machine has: of the layouts that fit the fastest, another than without.
 less() {
@@ -81,11 +92,12 @@ refused "a machine without a plan" "--hardware requires --plan auto" job 0 --har
 refused "no batch" "--plan auto requires --global-batch-size" job 0 --plan auto --hardware h100 --data-path "$data"
 refused "an unknown machine, once" 'unknown hardware "h1000" (known: ' auto 2 --hardware h1000
 refused "no room for any" "no layout of 2 ranks has room in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
+refused "GPUs on a machine of CPUs" "--device cuda: --hardware zen5-cores is a machine of --device cpu" auto 2 --device cuda
 refused "a layout that is none" "no layout of 2 ranks is valid" auto 2 --tp 3
-sed 's/\("node_ranks": {"value": \)8/\11/' hardware/h100.json >"$dir/small.json"
+sed 's/\("node_ranks": {"value": \)128/\11/' hardware/zen5-cores.json >"$dir/small.json"
 refused "more ranks than a node has" "2 ranks on a node, but --hardware $dir/small.json is of nodes with 1 (node_ranks)" \
     auto 2 --hardware "$dir/small.json"
-sed 's/\("memory_bytes": {"value": \)8e10/\11e6/' hardware/h100.json >"$dir/little.json"
+sed 's/\("memory_bytes": {"value": \)4e9/\11e6/' hardware/zen5-cores.json >"$dir/little.json"
 refused "no room" "no layout of 2 ranks has room in the 1e+06 bytes" auto 2 --hardware "$dir/little.json"
 
 done_testing
