@@ -99,7 +99,9 @@ for n in 1 2 3 4 5; do
 done
 
 page resumed "$dir/resumed"
-page both "$dir/resumed" "$dir/other" --hardware h100
+{ printf '<b>&amp; a text\033[31m of one line: ' && seq -s, 600 && printf 'then\n\tlines\n'; } >"$dir/written.txt"
+seq 4000 >"$dir/cut.txt"
+page both "$dir/resumed" "$dir/other" --hardware h100 --sample "$dir/written.txt" --sample "$dir/cut.txt"
 page zb "$dir/zb"
 if [ -e "$dir/pictured.json" ]; then page pictured "$dir/pictured" "$dir/pictured.json"; else page pictured "$dir/pictured"; fi
 page large "$dir"/long[1-5] "$dir/64.json"
@@ -145,6 +147,11 @@ by_itself() {
     done
 }
 check "plans, times and memory of each start and run stand by themselves" by_itself
+
+texts() { # each under its name; a tag is text, and what is cut ends so
+    perl -0777 -ne 'exit !(/<h2>Samples<\/h2><h3>written.txt<\/h3><pre[^>]*>&lt;b&gt;&amp;amp; a text\x{ef}\x{bf}\x{bd}\[31m of one line: 1,2,[\d,]*,600\nthen\n\tlines\n<\/pre><h3>cut.txt<\/h3><pre[^>]*>1\n2\n[\d\n]* \x{e2}\x{80}\x{a6}<\/pre>/)' "$dir/rendered"
+}
+check "texts stand at its end" texts
 
 mkdir -p "$BUILD/report"
 chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"

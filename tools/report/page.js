@@ -10,6 +10,8 @@
  *              flags (1: a wait, 2: unfinished, 4: an evaluation); steps: rank, start, length, step, flags;
  *              messages: from, to, sent, received; time: [{parts, steps, caused, own}], pairs: [[who, whom, us]], bubble}
  *
+ *   samples   [{path, text, cut: the file is longer}]
+ *
  * What is not there is not shown. Texts go into the page as text, never as HTML. */
 (function () {
 "use strict";
@@ -1019,6 +1021,18 @@ function show_checkpoints() {
   root.appendChild(el("p", { "class": "note" }, "As far as a later line of the log tells: one that was saved after the last line is not in it."));
 }
 
+/* ---- Samples of text --------------------------------------------------------------------------------------------- */
+
+function show_samples() {
+  if (!data.samples) return;
+  var files = run_names(data.samples);
+  root.appendChild(el("h2", {}, "Samples"));
+  data.samples.forEach(function (s, n) {
+    root.appendChild(el("h3", {}, files[n]));
+    root.appendChild(el("pre", { dir: "auto" }, s.text ? s.text + (s.cut ? " …" : "") : "(no text)"));
+  });
+}
+
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
 var redraws = [], later = [];
@@ -1043,6 +1057,7 @@ show_late();
 show_memory();
 show_commands();
 show_checkpoints();
+show_samples();
 document.getElementById("made").textContent = "Made by trine-report " + data.version + ", " + new Date(data.made * 1000).toISOString().replace("T", " ").slice(0, 16) + " UTC" +
   (data.watch ? "; loaded again every " + data.watch + " s." : ".");
 pictures.list.forEach(function (p) { p.draw(); });
