@@ -1,8 +1,8 @@
 #!/bin/bash
 # TEST full=report timeout=1500
 # Pages of trine-report in headless Chromium, at three widths, light and dark: no script error, no request to anywhere,
-# no text over other text or cut off. The check is first seen to find each of these. Leaves a picture in
-# $BUILD/report/report.png, which the README shows.
+# no text over other text or cut off, no table that scrolls without a word. The check is first seen to find each of these.
+# Leaves a picture in $BUILD/report/report.png, which the README shows.
 # shellcheck disable=SC2016  # Perl expands the texts in quotation marks
 . tests/lib.sh
 LIMIT=600
@@ -120,6 +120,9 @@ check "it finds text over text" finds overlap "$dir/covered.html"
 MORE='<p style="white-space:nowrap">a line that is much too long for any window: 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789</p>' spoilt wide
 check "it finds text that is cut off" finds "cut off" "$dir/wide.html"
 
+MORE='<div class="scroll" style="width:100px"><table><tr><td>a cell that is wider than a hundred pixels are</td></tr></table></div><p>after it</p>' spoilt silent
+check "it finds a table that scrolls without a word" finds "scrolls without a word" "$dir/silent.html"
+
 # ---- The pages are sound
 
 for page in resumed both zb pictured large; do
@@ -129,6 +132,8 @@ for page in resumed both zb pictured large; do
         done
     done
 done
+looked_at "$dir/both.html" 360 light
+check "in a narrow window tables scroll, and say so" holds '$j->{scrolls} >= 2'
 looked_at "$dir/large.html" 1400 light
 check "the page of 64 ranks has curves and all parts" holds '$j->{charts} >= 8 && $j->{headings} eq "Curves; Pipeline; Where a step'"'"'s time went, by stage; Ranks by lateness"'
 late() { grep -q 'Rank 21 (pp1 dp5 tp0) is late' "$dir/rendered"; }

@@ -70,7 +70,17 @@ function table(head, rows) {
     r.forEach(function (c, n) { tr.appendChild(el("td", { "class": head[n][1] || "" }, c)); });
     body.appendChild(tr);
   });
-  return el("div", { "class": "scroll" }, el("table", {}, el("thead", {}, line), body));
+  var box = el("div", { "class": "scroll" }, el("table", {}, el("thead", {}, line), body));
+  return el("div", {}, box, el("p", { "class": "note sideways" }, "Wider than the window: scroll sideways →"));
+}
+
+/* Tables that are wider than the window say so, and take the keyboard, which then scrolls them. */
+function mark_wide() {
+  root.querySelectorAll(".scroll").forEach(function (box) {
+    var wide = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("wide", wide);
+    if (wide) box.setAttribute("tabindex", "0"); else box.removeAttribute("tabindex");
+  });
 }
 
 /* Names of runs: without the folders that all have. */
@@ -1035,7 +1045,7 @@ function show_samples() {
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-var redraws = [], later = [];
+var redraws = [], later = [mark_wide];
 function redraw() {
   tiles = {};
   if (data.curves && data.runs.length) draw_curves();
@@ -1062,6 +1072,8 @@ document.getElementById("made").textContent = "Made by trine-report " + data.ver
   (data.watch ? "; loaded again every " + data.watch + " s." : ".");
 pictures.list.forEach(function (p) { p.draw(); });
 later.forEach(function (f) { f(); });
+
+root.addEventListener("toggle", mark_wide, true);
 
 var waiting = null;
 window.addEventListener("resize", function () {
