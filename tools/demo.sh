@@ -22,7 +22,7 @@ prompt=${PROMPT:-And the LORD } sample=${SAMPLE:-400}
 log=$out/log.jsonl
 saved=$out/checkpoints
 mkdir -p "$out"
-rm -rf "$log" "$saved" "$out/trace.json"
+rm -rf "$log" "$saved" "$out/trace.json" "$out/sample.txt"
 
 # shellcheck disable=SC2086  # the layout is several arguments
 tools/mpirun.sh -np "$ranks" "$build/train_gpt" $layout \
@@ -56,12 +56,15 @@ losses | awk -v limit="$limit" -v log_file="$log" '
 
 printf '\ngenerated text (%s/trine-generate %s --prompt "%s" --tokens %s --temperature 0.8):\n\n' \
     "$build" "$saved" "$prompt" "$sample"
-"$build/trine-generate" "$saved" --prompt "$prompt" --tokens "$sample" --temperature 0.8 2>"$out/said" || {
+"$build/trine-generate" "$saved" --prompt "$prompt" --tokens "$sample" --temperature 0.8 2>"$out/said" >"$out/generated" || {
     cat "$out/said" >&2
     exit 1
 }
+cat "$out/generated"
+# A model of bytes may write any byte; the page takes UTF-8.
+iconv -c -f UTF-8 -t UTF-8 "$out/generated" >"$out/sample.txt" || true
 
 printf '\nreport: '
 set -- "$log"
 [ ! -e "$out/trace.json" ] || set -- "$@" "$out/trace.json"
-"$build/trine-report" "$@" --out "$out/report.html"
+"$build/trine-report" "$@" --sample "$out/sample.txt" --out "$out/report.html"

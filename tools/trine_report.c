@@ -29,7 +29,7 @@ extern const char report_script[], report_script_end[], report_style[], report_s
     report_curves_licence[], report_curves_licence_end[];
 
 typedef struct {
-    option_list traces;
+    option_list traces, samples;
     const char *hardware, *out;
     char beside[PATH_MAX]; /* the page's path, where no --out gives one */
     bool csv, watch, help;
@@ -43,6 +43,11 @@ static const option rows[] = {
      OPTION_LIST("trace", settings, traces, "FILE",
                  "a file of --trace, or trine-trace-JOB-NODE.json; of several nodes may be given "
                  "several times, and further files may follow")},
+    {OPTION_READS,
+     OPTION_LIST(
+         "sample", settings, samples, "FILE",
+         "a text, such as trine-generate has written, which stands at the end of the page; may "
+         "be given several times. Of more than 8 KiB the first are shown")},
     {OPTION_READS, OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
                                  "also plan the step's time on this machine: a100-selene, "
                                  "a100-vtrain, h100, zen5-cores, or "
@@ -69,6 +74,7 @@ static trine_status check(const settings *s) {
     CHECK(!s->csv || !s->watch, TRINE_EINVAL, "--csv and --watch exclude each other");
     CHECK(!s->csv || !s->hardware, TRINE_EINVAL, "--csv and --hardware exclude each other");
     CHECK(!s->csv || !s->traces.count, TRINE_EINVAL, "--csv and --trace exclude each other");
+    CHECK(!s->csv || !s->samples.count, TRINE_EINVAL, "--csv and --sample exclude each other");
     return TRINE_OK;
 }
 
@@ -126,7 +132,7 @@ static trine_status parse(settings *s, int argc, char **argv) {
     CHECK(s->files, TRINE_ENOMEM, "no memory for a command line");
     const options o = {
         .program = "trine-report",
-        .usage = "LOG... [--trace FILE...] [--hardware NAME] [--out FILE.html]",
+        .usage = "LOG... [--trace FILE...] [--sample FILE] [--hardware NAME] [--out FILE.html]",
         .about = "Write one HTML file that shows runs: curves of their logs over each other, the "
                  "pipeline as measured and as planned, where the time and the memory went, which "
                  "rank is late. It needs no other file and no network.",
@@ -191,27 +197,37 @@ static trine_status show_trace(const settings *s, page_subject *p) {
 }
 
 static trine_status show(const settings *s) {
-    page_subject p = {.hardware = s->hardware, .watch = s->watch ? WATCH_SECONDS : 0};
+    page_sample samples[OPTION_LIST_MOST] = {0};
+    page_subject p = {.samples = samples,
+                      .sample_count = s->samples.count,
+                      .hardware = s->hardware,
+                      .watch = s->watch ? WATCH_SECONDS : 0};
     trine_status status = TRINE_OK;
+    for (size_t n = 0; status == TRINE_OK && n < s->samples.count; n++)
+        status = page_sample_read(&samples[n], s->samples.texts[n]);
     for (int n = 0; status == TRINE_OK && n < s->log_count; n++)
         status = run_logs_read(&p.logs, s->files[n]);
     if (status == TRINE_OK) status = show_trace(s, &p);
     run_logs_destroy(&p.logs);
+    for (size_t n = 0; n < s->samples.count; n++) page_sample_destroy(&samples[n]);
     return status;
 }
 
 /* ---- Again and again -------------------------------------------------------------------------- */
 
+static void add_state(uint64_t *sum, const char *path) {
+    struct stat is;
+    if (stat(path, &is)) return;
+    *sum = *sum * 1099511628211u + (uint64_t)is.st_size;
+    *sum = *sum * 1099511628211u + (uint64_t)is.st_mtim.tv_sec * 1000000000u +
+           (uint64_t)is.st_mtim.tv_nsec;
+}
+
 /* Changes when a file changes, or appears again. */
 static uint64_t state_of(const settings *s) {
     uint64_t sum = 0;
-    for (int n = 0; n < s->file_count; n++) {
-        struct stat is;
-        if (stat(s->files[n], &is)) continue;
-        sum = sum * 1099511628211u + (uint64_t)is.st_size;
-        sum = sum * 1099511628211u + (uint64_t)is.st_mtim.tv_sec * 1000000000u +
-              (uint64_t)is.st_mtim.tv_nsec;
-    }
+    for (int n = 0; n < s->file_count; n++) add_state(&sum, s->files[n]);
+    for (size_t n = 0; n < s->samples.count; n++) add_state(&sum, s->samples.texts[n]);
     return sum;
 }
 

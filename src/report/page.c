@@ -237,6 +237,19 @@ static trine_status print_log(const run_log *l, const char *hardware, FILE *out)
 
 /* ---- The page --------------------------------------------------------------------------------- */
 
+static void print_samples(const page_subject *p, FILE *out) {
+    if (!p->sample_count) return;
+    fputs(",\n\"samples\":[", out);
+    for (size_t n = 0; n < p->sample_count; n++) {
+        fputs(n ? ",{\"path\":" : "{\"path\":", out);
+        page_text(out, p->samples[n].path);
+        fputs(",\"text\":", out);
+        page_text(out, p->samples[n].text);
+        fprintf(out, ",\"cut\":%s}", p->samples[n].cut ? "true" : "false");
+    }
+    fputc(']', out);
+}
+
 static trine_status print_data(const page_subject *p, const page_files *files, FILE *out) {
     fputs("{\"version\":\"" TRINE_VERSION "\",\"made\":", out);
     fprintf(out, "%lld,\"watch\":%d,\"curves\":%s,\"hardware\":", (long long)time(NULL), p->watch,
@@ -257,6 +270,7 @@ static trine_status print_data(const page_subject *p, const page_files *files, F
     }
     fputs("]", out);
     if (p->trace) TRY(page_trace(p->trace, p->delays, out));
+    print_samples(p, out);
     fputs("}", out);
     return TRINE_OK;
 }

@@ -1,10 +1,11 @@
-/* One HTML file of runs and a trace, without references to anything outside: the data as JSON in a script element,
- * and the script that draws them (tools/report/page.js; its first lines have the shape of the data). */
+/* One HTML file of runs, a trace and texts, without references to anything outside: the data as JSON in a script
+ * element, and the script that draws them (tools/report/page.js; its first lines have the shape of the data). */
 #ifndef TRINE_REPORT_PAGE_H
 #define TRINE_REPORT_PAGE_H
 
 #include "report/delays.h"
 #include "report/run_log.h"
+#include "report/page_sample.h"
 
 typedef struct {
     const char *text;
@@ -20,6 +21,8 @@ typedef struct {
     run_logs logs;         /* not owned */
     const timeline *trace; /* NULL: none */
     const delays *delays;
+    const page_sample *samples; /* [sample_count], not owned */
+    size_t sample_count;
     const char *hardware;  /* NULL: none */
     int watch;             /* seconds after which the page loads itself again; 0: never */
 } page_subject;

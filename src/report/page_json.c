@@ -5,8 +5,8 @@
 
 #include "base/c_locale.h"
 
-/* Bytes of the UTF-8 character at `text`; 0: it is none. */
-static int character(const unsigned char *text) {
+int page_character(const char *at) {
+    const unsigned char *text = (const unsigned char *)at;
     int more = *text < 0x80                    ? 0
                : *text >= 0xc2 && *text < 0xe0 ? 1
                : *text >= 0xe0 && *text < 0xf0 ? 2
@@ -14,13 +14,16 @@ static int character(const unsigned char *text) {
                                                : -1;
     for (int n = 1; n <= more; n++)
         if ((text[n] & 0xc0) != 0x80) return 0;
+    if ((*text == 0xe0 && text[1] < 0xa0) || (*text == 0xed && text[1] >= 0xa0) ||
+        (*text == 0xf0 && text[1] < 0x90) || (*text == 0xf4 && text[1] >= 0x90))
+        return 0;
     return more + 1;
 }
 
 void page_text(FILE *out, const char *text) {
     fputc('"', out);
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        int bytes = character(at);
+        int bytes = page_character((const char *)at);
         if (!bytes)
             fputs("\xef\xbf\xbd", out);
         else if (*at < ' ' || *at == '<' || *at == '&' || *at == 0x7f)

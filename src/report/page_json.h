@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+/* Bytes of the UTF-8 character (RFC 3629) at the beginning of a text that ends with a zero; 0: it is none. Pure. */
+int page_character(const char *text);
+
 /* A string, in quotation marks; '<', '&' and control characters are escaped, bytes that are no UTF-8 replaced. */
 void page_text(FILE *out, const char *text);
 /* ["a","b"] */

@@ -252,6 +252,19 @@ static trine_status look_at_state(fingerprint *f, print_kind kind) {
     return TRINE_OK;
 }
 
+double fingerprint_distance(const print_item *a, const print_item *b) {
+    const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
+                 scale = larger / sqrt((double)b->count);
+    double most = 0;
+    for (int n = 0; n < FINGERPRINT_SAMPLES; n++) { /* not fmax: GCC 12 for Arm fails */
+        const double apart = fabs((double)a->samples[n] - (double)b->samples[n]);
+        if (apart > most) most = apart;
+    }
+    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
+    if (!isfinite(most) || !isfinite(norms)) return INFINITY;
+    return fmax(scale > 0 ? most / scale : most, norms);
+}
+
 /* ---- Copies ---- */
 
 /* Hashes of what this rank holds of each tensor of the model, and 0 where no other rank of the group holds the same:

@@ -67,6 +67,10 @@ void fingerprint_destroy(fingerprint **f);
 trine_status fingerprint_collect(fingerprint *f, const trine_metrics *metrics);
 const print_item *fingerprint_items(const fingerprint *f, size_t *count);
 
+/* The largest difference of two items' sampled elements and of their norms, relative to the root of the mean square
+ * and to the larger norm; infinite where one is not finite. Pure. */
+double fingerprint_distance(const print_item *a, const print_item *b);
+
 /* Before a step: whether the ranks that hold copies of a parameter have the same bits. *name: the first tensor that
  * differs, "" if none does; ranks[0] has other bits than ranks[1], a copy of it, and than most copies if there are
  * three or more. The same on every rank. Collective over: world. */

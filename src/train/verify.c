@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/api/comm.h"
 #include "plan/prove_configs.h"
+#include "train/optimizer_hint.h"
 #include "train/print_file.h"
 #include "train/promise.h"
 #include "trine_checkpoint.h"
@@ -212,20 +213,6 @@ static bool same_bits(const print_item *x, const print_item *y) {
     return !y->no_hash && x->hash == y->hash && !y->lines[0];
 }
 
-/* The largest difference of two items' sampled elements, relative to the root of the mean square. */
-static double distance(const print_item *a, const print_item *b) {
-    const double larger = fmax(sqrt(a->squares), sqrt(b->squares)),
-                 scale = larger / sqrt((double)b->count);
-    double most = 0;
-    for (int n = 0; n < FINGERPRINT_SAMPLES; n++) { /* not fmax: GCC 12 for Arm fails */
-        const double apart = fabs((double)a->samples[n] - (double)b->samples[n]);
-        if (apart > most) most = apart;
-    }
-    const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);
-    if (!isfinite(most) || !isfinite(norms)) return INFINITY;
-    return fmax(scale > 0 ? most / scale : most, norms);
-}
-
 typedef struct {
     const run_prints *a, *b;
     const run_prints *base,
@@ -237,7 +224,7 @@ typedef struct {
 
 /* How far the nudge has moved an item. */
 static double moved(const comparison *c, size_t at) {
-    return distance(&c->nudged->items[at], &c->base->items[at]);
+    return fingerprint_distance(&c->nudged->items[at], &c->base->items[at]);
 }
 
 /* Of items of a kind: the farthest that the nudge has moved one, in this step and before. */
@@ -315,12 +302,42 @@ static bool first_wrong(const comparison *c, double *scratch, int *step, size_t 
             const print_item *x = &c->a->items[(size_t)s * c->a->count + n],
                              *y = &c->b->items[(size_t)s * c->b->count + n];
             if (!y->count || same_bits(x, y)) continue;
-            *far = distance(x, y), *most = allowed(c, s, n, limits, usual);
+            *far = fingerprint_distance(x, y), *most = allowed(c, s, n, limits, usual);
             *step = s, *item = n;
             if (!c->nudged || !(*far <= *most) || y->lines[0]) return true;
         }
     }
     return false;
+}
+
+/* The update after which the two differ, if that is what is wrong first: the step's own, or that before outputs. */
+static int wrong_update(print_kind kind, int step) {
+    const bool before = kind == PRINT_START || kind == PRINT_OUTPUT || kind == PRINT_NUMBER;
+    const bool own = kind == PRINT_PARAMETER || kind == PRINT_MOMENT1 || kind == PRINT_MOMENT2;
+    return own ? step : before ? step - 1 : -1;
+}
+
+/* Beside a file: which options explain it. Nothing without memory. */
+static void print_hint(const comparison *c, int step, size_t item, FILE *out) {
+    const size_t count = c->a->count;
+    const int update = wrong_update(c->a->items[item].kind, step);
+    double most[PRINT_KINDS], usual[PRINT_KINDS], *scratch, *limits;
+    if (update < 0 || c->b->items[(size_t)step * count + item].lines[0]) return;
+    scratch = malloc((count + 1) * sizeof *scratch), limits = malloc((count + 1) * sizeof *limits);
+    const bool room = scratch && limits;
+    for (int k = 0; k < PRINT_KINDS && room; k++) {
+        usual[k] = typical(c, (print_kind)k, scratch);
+        most[k] = farthest(c, update, (print_kind)k);
+    }
+    for (size_t n = 0; n < count && room; n++) limits[n] = allowed(c, update, n, most, usual);
+    const hint_update u = {.here = &c->a->items[(size_t)update * count],
+                           .there = &c->b->items[(size_t)update * count],
+                           .allowed = limits,
+                           .count = count,
+                           .step = update,
+                           .config = &c->a->config};
+    if (room) optimizer_hint(&u, out);
+    free(scratch), free(limits);
 }
 
 /* The first element that is too far off, of all or, beside a file, of those that it has. */
@@ -510,6 +527,8 @@ static trine_status compare(verification *v, verify_verdict *verdict, FILE *out)
     if (!v->request->against) TRY(run_again(v, &found));
     const comparison again = comparison_of(v, (int)found.step + 1);
     if (first) print_wrong(&again, step, item, far, most, out);
+    if (first && v->request->against && !v->a.copies_step && !v->a.handover_step)
+        print_hint(&again, step, item, out);
     return TRINE_OK;
 }
 

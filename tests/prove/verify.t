@@ -104,6 +104,34 @@ verify 2 --against "$dir/plain" -- --dp 2 && ends "equal up to rounding" 0 &&
 found "step 1: " "in $dir/plain"
 result $? "a file without hashes: norms and samples are compared"
 
+# explained OPTIONS TEXT...: beside a file of another trainer, which does not say its options, a run with these
+sed '1s/"options":.*"machine"/"machine"/' "$dir/plain" >"$dir/foreign"
+explained() {
+    verify 2 --steps 2 --against "$dir/foreign" -- --dp 2 "$1"
+    shift
+    found "$@"
+}
+agree="the gradients of step 1 agree, "
+explained "--adam-beta1 0.95" "the first moment of wte.weight differs" "${agree}the first moments differ: compare --adam-beta1, --clip-grad" \
+    "the file's moments are those of --adam-beta1 0.9; here it is 0.95" &&
+    explained "--adam-beta2 0.95" "${agree}the second moments differ: compare --adam-beta2" "those of --adam-beta2 0.999; here it is 0.95" &&
+    explained "--adam-beta1 0.8 --adam-beta2 0.95" "if both clip alike, the file's moments are those of --adam-beta1 0.9 --adam-beta2 0.999" &&
+    explained "--clip-grad 0" "the file's moments are those of --clip-grad 1; here it is 0"
+result $? "gradients agree and moments do not: which of beta1, beta2 and the clipping of the norm the file has"
+
+explained "--lr 2e-3 --lr-decay-style constant" "${agree}and so do the moments: compare --lr" "a learning rate of 0.001 in step 1; here it is 0.002" &&
+    explained "--weight-decay 0.5 --decay-all" "step 2: the output of" "$agree" "those of --weight-decay 0.01; here: --weight-decay 0.5 --decay-all" &&
+    explained "--adam-eps 1e-6" "${agree}and so do the moments: compare --lr, its schedule and warm-up, --adam-eps" && ! grep -q "the file's" "$dir/out"
+result $? "moments agree and parameters do not: the learning rate or the weight decay, and no number where neither explains it"
+
+grep -v '"item":"\(the [a-z]* moment of [a-z0-9_.]*\|[a-z0-9_.]*\|[a-z0-9_.]* before the step\)"' "$dir/foreign" >"$dir/few" && mv "$dir/foreign" "$dir/all" && mv "$dir/few" "$dir/foreign"
+explained "--weight-decay 0.5" "step 2: the output of" "${agree}compare --lr" "--decay-all, --adam-beta1, --adam-beta2, --clip-grad"
+result $? "a file of outputs and gradients alone: all options"
+
+sed '/"step":1,"item":"the first moment of h.1.mlp.c_fc.bias"/s/"norm":[^,]*/"norm":7/' "$dir/all" >"$dir/foreign"
+explained "" "the first moment of h.1.mlp.c_fc.bias differs" && ! grep -q compare "$dir/out"
+result $? "the moment of one tensor: no option makes that"
+
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
 [ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
 result $? "a file of another run is refused with both"

@@ -50,6 +50,20 @@ function look() {
   return list.length;
 }
 
+/* A table that scrolls says so, by a shadow at its edges and in words; no other does. */
+function look_at_tables() {
+  document.querySelectorAll(".scroll").forEach(function (box) {
+    if (!box.checkVisibility()) return;
+    var wide = box.scrollWidth > box.clientWidth + 1, said = box.nextElementSibling, name = box.textContent.slice(0, 30);
+    var says = said && /scroll sideways/.test(said.textContent) && said.checkVisibility();
+    if (wide) scrolls++;
+    if (wide && !says) fault("scrolls without a word: " + name);
+    if (wide && !/local/.test(getComputedStyle(box).backgroundAttachment)) fault("scrolls without a shadow: " + name);
+    if (!wide && says) fault("does not scroll, and says that it does: " + name);
+  });
+}
+var scrolls = 0;
+
 /* Zooms in, changes axes, steps and colours, prints: what a reader would do. */
 function mouse(e, kind, x, y) {
   var r = e.getBoundingClientRect();
@@ -77,11 +91,12 @@ window.addEventListener("load", function () {
   var seconds = performance.now() / 1000;
   setTimeout(function () {
     var texts = 0;
-    try { texts = look(); use(); look(); } catch (e) { fault("error: " + e.message); }
+    try { texts = look(); look_at_tables(); use(); look(); } catch (e) { fault("error: " + e.message); }
     setTimeout(function () {
-      parent.postMessage({ faults: faults, texts: texts, seconds: seconds, charts: document.querySelectorAll(".plot canvas").length,
+      look_at_tables(); /* after "resize" and "toggle", which are not at once */
+      parent.postMessage({ faults: faults, texts: texts, scrolls: scrolls, seconds: seconds, charts: document.querySelectorAll(".plot canvas").length,
         headings: Array.from(document.querySelectorAll("h2")).map(function (h) { return h.textContent; }).join("; ") }, "*");
-    }, 50);
+    }, 200);
   }, 100);
 });
 })();

@@ -1,8 +1,8 @@
 #!/bin/bash
 # TEST full=report timeout=1500
 # Pages of trine-report in headless Chromium, at three widths, light and dark: no script error, no request to anywhere,
-# no text over other text or cut off. The check is first seen to find each of these. Leaves a picture in
-# $BUILD/report/report.png, which the README shows.
+# no text over other text or cut off, no table that scrolls without a word. The check is first seen to find each of these.
+# Leaves a picture in $BUILD/report/report.png, which the README shows.
 # shellcheck disable=SC2016  # Perl expands the texts in quotation marks
 . tests/lib.sh
 LIMIT=600
@@ -99,7 +99,9 @@ for n in 1 2 3 4 5; do
 done
 
 page resumed "$dir/resumed"
-page both "$dir/resumed" "$dir/other" --hardware h100
+{ printf '<b>&amp; a text\033[31m of one line: ' && seq -s, 600 && printf 'then\n\tlines\n'; } >"$dir/written.txt"
+seq 4000 >"$dir/cut.txt"
+page both "$dir/resumed" "$dir/other" --hardware h100 --sample "$dir/written.txt" --sample "$dir/cut.txt"
 page zb "$dir/zb"
 if [ -e "$dir/pictured.json" ]; then page pictured "$dir/pictured" "$dir/pictured.json"; else page pictured "$dir/pictured"; fi
 page large "$dir"/long[1-5] "$dir/64.json"
@@ -118,6 +120,9 @@ check "it finds text over text" finds overlap "$dir/covered.html"
 MORE='<p style="white-space:nowrap">a line that is much too long for any window: 0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789</p>' spoilt wide
 check "it finds text that is cut off" finds "cut off" "$dir/wide.html"
 
+MORE='<div class="scroll" style="width:100px"><table><tr><td>a cell that is wider than a hundred pixels are</td></tr></table></div><p>after it</p>' spoilt silent
+check "it finds a table that scrolls without a word" finds "scrolls without a word" "$dir/silent.html"
+
 # ---- The pages are sound
 
 for page in resumed both zb pictured large; do
@@ -127,6 +132,8 @@ for page in resumed both zb pictured large; do
         done
     done
 done
+looked_at "$dir/both.html" 360 light
+check "in a narrow window tables scroll, and say so" holds '$j->{scrolls} >= 2'
 looked_at "$dir/large.html" 1400 light
 check "the page of 64 ranks has curves and all parts" holds '$j->{charts} >= 8 && $j->{headings} eq "Curves; Pipeline; Where a step'"'"'s time went, by stage; Ranks by lateness"'
 late() { grep -q 'Rank 21 (pp1 dp5 tp0) is late' "$dir/rendered"; }
@@ -145,6 +152,11 @@ by_itself() {
     done
 }
 check "plans, times and memory of each start and run stand by themselves" by_itself
+
+texts() { # each under its name; a tag is text, and what is cut ends so
+    perl -0777 -ne 'exit !(/<h2>Samples<\/h2><h3>written.txt<\/h3><pre[^>]*>&lt;b&gt;&amp;amp; a text\x{ef}\x{bf}\x{bd}\[31m of one line: 1,2,[\d,]*,600\nthen\n\tlines\n<\/pre><h3>cut.txt<\/h3><pre[^>]*>1\n2\n[\d\n]* \x{e2}\x{80}\x{a6}<\/pre>/)' "$dir/rendered"
+}
+check "texts stand at its end" texts
 
 mkdir -p "$BUILD/report"
 chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"

@@ -160,6 +160,31 @@ check "as many script elements end as begin" elements
 alone() { ! grep -oE '(src|href)="[^"]*"|@import|url\([^)]*\)|sourceMappingURL' "$dir/page.html" | grep -v '^[a-z]*="data:'; }
 check "the page names no other file" alone
 
+# ---- Samples: texts, as they may stand in a page
+
+printf '\357\273\277In the </pre><script>\r\nbeginning\ta\033[31mb\000c\177 \302\205\342\200\256 \303\251\360\237\230\200\r' >"$dir/said.txt"
+awk 'BEGIN { for (n = 0; n < 8191; n++) printf "x"; printf "\303\251more" }' >"$dir/long.txt"
+: >"$dir/empty.txt"
+check "texts become a part of the page" page "$dir/first" --sample "$dir/said.txt" --sample "$dir/long.txt" --sample "$dir/empty.txt"
+check "as text, without control characters, the first 8 KiB in whole characters" holds '
+    my ($s, $l, $e) = @{$j->{samples}}; my $no = "\x{fffd}";
+    @{$j->{samples}} == 3 && $s->{path} eq "'"$dir/said.txt"'" && !$s->{cut} && $l->{cut} && $l->{text} eq "x" x 8191 && $e->{text} eq "" && !$e->{cut} &&
+    $s->{text} eq "In the </pre><script>\nbeginning\ta$no\[31mb${no}c$no $no$no \x{e9}\x{1f600}\n"'
+check "as many script elements end as begin" elements
+page "$dir/first"
+check "without texts there is no such part" holds '!exists $j->{samples}'
+for bytes in '\377' 'a\303' '\303(' '\355\240\200' '\340\200\200' '\364\220\200\200'; do
+    # shellcheck disable=SC2059  # the bytes are the format
+    printf "ab$bytes" >"$dir/bad.txt"
+    check "what is no UTF-8 ($bytes) is refused with its byte" refused "$dir/bad.txt: is not UTF-8 at byte " "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
+done
+printf '\377\376a\0' >"$dir/bad.txt"
+check "UTF-16 is refused" refused "$dir/bad.txt: is UTF-16" "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
+check "so is a file that is not there" refused "$dir/none.txt: " "$dir/first" --sample "$dir/none.txt" --out "$dir/no.html"
+check "and an output that is a text" refused "--out $dir/said.txt: the same file as --sample" "$dir/first" --sample "$dir/said.txt" --out "$dir/said.txt"
+check "a table has no texts" refused "--csv and --sample exclude each other" --csv "$dir/first" --sample "$dir/said.txt"
+check "texts alone are no page" refused "no log is given" --sample "$dir/said.txt" --out "$dir/no.html"
+
 # ---- The table
 
 report --csv "$dir/log" "$dir/long"
@@ -252,10 +277,14 @@ check "none of them has left a page" test ! -e "$dir/no.html"
 
 cp "$dir/first" "$dir/growing"
 shows() { data "$dir/watched.html" && holds "\"@{\$j->{runs}[0]{step}}\" eq \"$1\" && \$j->{watch} > 0"; }
-background "$BUILD/trine-report" "$dir/growing" --watch --out "$dir/watched.html"
+printf one >"$dir/text"
+background "$BUILD/trine-report" "$dir/growing" --sample "$dir/text" --watch --out "$dir/watched.html"
 check "--watch writes the page" eventually 300 shows "1 2 3"
 step 4 4.5 1 >>"$dir/growing"
 check "and again when the log has grown" eventually 300 shows "1 2 3 4"
+printf 'one two' >"$dir/text"
+says() { data "$dir/watched.html" && holds "\$j->{samples}[0]{text} eq \"$1\""; }
+check "or a text has" eventually 300 says "one two"
 kill "$launcher"
 finish
 check "and ends by a signal" test "$status" -eq 143

@@ -10,6 +10,8 @@
  *              flags (1: a wait, 2: unfinished, 4: an evaluation); steps: rank, start, length, step, flags;
  *              messages: from, to, sent, received; time: [{parts, steps, caused, own}], pairs: [[who, whom, us]], bubble}
  *
+ *   samples   [{path, text, cut: the file is longer}]
+ *
  * What is not there is not shown. Texts go into the page as text, never as HTML. */
 (function () {
 "use strict";
@@ -68,7 +70,17 @@ function table(head, rows) {
     r.forEach(function (c, n) { tr.appendChild(el("td", { "class": head[n][1] || "" }, c)); });
     body.appendChild(tr);
   });
-  return el("div", { "class": "scroll" }, el("table", {}, el("thead", {}, line), body));
+  var box = el("div", { "class": "scroll" }, el("table", {}, el("thead", {}, line), body));
+  return el("div", {}, box, el("p", { "class": "note sideways" }, "Wider than the window: scroll sideways →"));
+}
+
+/* Tables that are wider than the window say so, and take the keyboard, which then scrolls them. */
+function mark_wide() {
+  root.querySelectorAll(".scroll").forEach(function (box) {
+    var wide = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("wide", wide);
+    if (wide) box.setAttribute("tabindex", "0"); else box.removeAttribute("tabindex");
+  });
 }
 
 /* Names of runs: without the folders that all have. */
@@ -1019,9 +1031,21 @@ function show_checkpoints() {
   root.appendChild(el("p", { "class": "note" }, "As far as a later line of the log tells: one that was saved after the last line is not in it."));
 }
 
+/* ---- Samples of text --------------------------------------------------------------------------------------------- */
+
+function show_samples() {
+  if (!data.samples) return;
+  var files = run_names(data.samples);
+  root.appendChild(el("h2", {}, "Samples"));
+  data.samples.forEach(function (s, n) {
+    root.appendChild(el("h3", {}, files[n]));
+    root.appendChild(el("pre", { dir: "auto" }, s.text ? s.text + (s.cut ? " …" : "") : "(no text)"));
+  });
+}
+
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-var redraws = [], later = [];
+var redraws = [], later = [mark_wide];
 function redraw() {
   tiles = {};
   if (data.curves && data.runs.length) draw_curves();
@@ -1043,10 +1067,13 @@ show_late();
 show_memory();
 show_commands();
 show_checkpoints();
+show_samples();
 document.getElementById("made").textContent = "Made by trine-report " + data.version + ", " + new Date(data.made * 1000).toISOString().replace("T", " ").slice(0, 16) + " UTC" +
   (data.watch ? "; loaded again every " + data.watch + " s." : ".");
 pictures.list.forEach(function (p) { p.draw(); });
 later.forEach(function (f) { f(); });
+
+root.addEventListener("toggle", mark_wide, true);
 
 var waiting = null;
 window.addEventListener("resize", function () {
