@@ -230,7 +230,7 @@ quiet() {
 
 # silent: no rank printed a message of Trine, except that another one is gone, for which its launcher may leave no time
 silent() {
-    ! sed "$SWEPT; / has ended; the last two steps of this node/d" "$dir/out" "$dir/err" | grep -q '^trine:'
+    ! sed "$SWEPT; /^trine: rank .* has ended/d" "$dir/out" "$dir/err" | grep -q '^trine:'
 }
 
 # ended: the job failed by itself, no rank exited with 0, and no process is left

@@ -29,6 +29,7 @@
 #include "train/shards.h"
 #include "train/stop.h"
 #include "train/trainer.h"
+#include "train/way_on.h"
 
 static trine_comm *world_of(const trine_trainer *t) {
     return trine_mesh_group(t->mesh, TRINE_WORLD);
@@ -411,6 +412,7 @@ trine_status trine_trainer_load(trine_trainer *t, const trine_checkpoint *c, FIL
     if (status == TRINE_OK) status = status_user(trainer_check_documents(t));
     if (status == TRINE_OK && c->save) status = check_folder(t, c, token);
     if (status != TRINE_OK) lease_give_back(&t->lease);
+    if (status == TRINE_OK) way_on_set(t, c);
     if (step && status == TRINE_OK) *step = t->steps;
     return done_with(status);
 }
@@ -471,7 +473,7 @@ trine_status trine_trainer_save(trine_trainer *t, const trine_checkpoint *c, FIL
                         .lease = &t->lease};
     if (status == TRINE_OK)
         status = ckpt_save(t->mesh, &image, c->save, c->keep, report_stream(t, out));
-    if (status == TRINE_OK) t->saved = t->steps;
+    if (status == TRINE_OK) t->saved = t->steps, way_on_set(t, c);
     free(config), free(options);
     shards_free(&p);
     return done_with(status_user(status));

@@ -5,6 +5,7 @@
 #include "base/live.h"
 #include "base/status.h"
 #include "comm/api/agree_level.h"
+#include "comm/api/observe.h"
 #include "comm/api/one_thread.h"
 #include "comm/api/threads.h"
 #include "config/config.h"
@@ -239,6 +240,7 @@ static trine_status setup(trine_trainer *t) {
 
 static void destroy(trine_trainer *t) {
     if (!t) return;
+    comm_way_on(t, NULL);
     trace_run_end(t);
     exec_destroy(&t->interpreter);
     profile_destroy(&t->profile);

@@ -73,6 +73,11 @@ void comm_on_end_no_more(const void *context);
  * trine_abort, and the rank whose neighbour on the node has ended. From any thread. */
 typedef enum { COMM_LAST_NONE, COMM_LAST_ELSEWHERE, COMM_LAST_OWN } comm_last;
 comm_last comm_write_last(const char *why, char *text, size_t size);
+/* What stands below the report of such an end, on the rank that reports it: "to go on from step 500: ..."; at most
+ * COMM_WAY_ON bytes of it. NULL: nothing. State of the process: the context that came last, which alone can take its
+ * text back. From any thread. */
+#define COMM_WAY_ON 300
+void comm_way_on(const void *context, const char *text);
 /* Of this node's ranks that want to write within two seconds, one may. From any thread. */
 bool comm_may_write(void);
 /* This job ends by a signal to all of it: from now on no rank of this node says that another is gone, and no

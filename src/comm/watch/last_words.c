@@ -81,6 +81,31 @@ comm_last comm_write_last(const char *why, char *text, size_t size) {
     return done;
 }
 
+static struct {
+    pthread_mutex_t lock;
+    char text[COMM_WAY_ON + 1]; /* "": none */
+    const void *context;
+    atomic_bool known; /* text is not "" */
+} way = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void comm_way_on(const void *context, const char *text) {
+    pthread_mutex_lock(&way.lock);
+    if (text || way.context == context) {
+        snprintf(way.text, sizeof way.text, "%s", text ? text : "");
+        way.context = context;
+        way.known = text != NULL;
+    }
+    pthread_mutex_unlock(&way.lock);
+}
+
+void last_words_way_on(void) {
+    char line[COMM_WAY_ON + 8] = "";
+    pthread_mutex_lock(&way.lock);
+    int n = *way.text ? snprintf(line, sizeof line, "    %s\n", way.text) : 0;
+    pthread_mutex_unlock(&way.lock);
+    watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+}
+
 /* Ticks of the watch thread in which a rank must be gone: those of a job that is ended as a whole are gone together. */
 #define TICKS 3
 /* A word of board_may_say, which trainings and commands leave free. */
@@ -90,17 +115,18 @@ void last_words_look(void) {
     static int ticks; /* of the one watch thread */
     char name[192], at[512], line[800];
     rank_place place;
-    if (!atomic_load(&end.known) || !board_neighbour_gone(&place)) {
+    bool known = atomic_load(&end.known) || atomic_load(&way.known);
+    if (!known || !board_neighbour_gone(&place)) {
         ticks = 0;
         return;
     }
     if (++ticks != TICKS || !board_may_say(WORD_GONE)) return;
-    if (comm_write_last("a rank has ended", at, sizeof at) == COMM_LAST_NONE) return;
+    const bool ring = comm_write_last("a rank has ended", at, sizeof at) != COMM_LAST_NONE;
     place_name(&place, name, sizeof name);
-    int n =
-        snprintf(line, sizeof line,
-                 "trine: %s has ended; the last two steps of this node's ranks: %s\n", name, at);
+    int n = snprintf(line, sizeof line, "trine: %s has ended%s%s\n", name,
+                     ring ? "; the last two steps of this node's ranks: " : "", at);
     watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+    last_words_way_on();
 }
 
 bool comm_may_write(void) {

@@ -5,5 +5,7 @@
 #define TRINE_COMM_WATCH_LAST_WORDS_H
 
 void last_words_look(void);
+/* Prints what comm_way_on was given, as a line below a report. */
+void last_words_way_on(void);
 
 #endif

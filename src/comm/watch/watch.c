@@ -88,9 +88,12 @@ void watch_say(const char *text, size_t bytes) {
 
 void watch_say_last(const char *why) {
     char at[512], line[600];
-    if (!comm_write_last(why, at, sizeof at)) return;
-    int n = snprintf(line, sizeof line, "    the last two steps of this node's ranks: %s\n", at);
-    watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+    if (comm_write_last(why, at, sizeof at)) {
+        int n =
+            snprintf(line, sizeof line, "    the last two steps of this node's ranks: %s\n", at);
+        watch_say(line, n > 0 && n < (int)sizeof line ? (size_t)n : 0);
+    }
+    last_words_way_on();
 }
 
 /* ---- Blocking calls -------------------------------------------------------------------------- */

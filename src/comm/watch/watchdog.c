@@ -18,6 +18,7 @@
 #include "comm/group/world.h"
 #include "comm/transport/mpi/try_mpi.h"
 #include "comm/watch/end.h"
+#include "comm/watch/last_words.h"
 #include "comm/watch/match.h"
 #include "comm/watch/watch.h"
 
@@ -470,6 +471,7 @@ static _Noreturn void end_in_files(const trine_world *world, const files_call *c
         text, sizeof text, "trine: %s: %s waited %.1f s in %s (io-timeout %g s); the job aborts\n",
         trine_status_text(TRINE_ETIMEOUT), name, waited, call->text, world->io_timeout);
     watch_say(text, n > 0 ? (size_t)n : 0);
+    last_words_way_on();
     world_end(world);
 }
 
