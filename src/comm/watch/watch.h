@@ -41,8 +41,8 @@ place_words watch_words_of(void);
 
 /* Prints a report, in one write to standard error. */
 void watch_say(const char *text, size_t bytes);
-/* Writes the last words of this node (api/observe.h), if there are any, and prints where, and how to go on: lines below
- * a message. */
+/* Writes the last words of this node (api/observe.h), if there are any, and prints where, and how to go on: lines
+ * below a message. */
 void watch_say_last(const char *why);
 
 #endif
