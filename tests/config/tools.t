@@ -162,6 +162,7 @@ walk_report() {
     not idle report --watch --csv "--out $dir/made"
     not idle report "--hardware h100" --csv "--out $dir/made"
     not idle report "--trace $dir/none" --csv "--out $dir/made"
+    not idle report "--sample $dir/none" --csv "--out $dir/made"
     not idle report --csv --watch ""
 }
 

@@ -91,7 +91,7 @@ result $? "--dry-run without the file"
 plan --explain --data-path "$data" --epochs 2
 [ "$status" -eq 0 ] && prints 1 "bubble by formula"
 result $? "--explain"
-job 2 --data-path "$data" --epochs 0.3 --plan auto --hardware h100
+job 2 --data-path "$data" --epochs 0.3 --plan auto --hardware zen5-cores
 has 3 0.30
 result $? "--plan auto"
 done_testing
