@@ -52,7 +52,7 @@ page() { # page NAME ARGUMENTS...
 
 "$BUILD/trine-tokens" --out "$dir/text" docs >"$dir/said" 2>&1
 options="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 256 --threads 1 --micro-batch-size 2
-         --global-batch-size 16 --lr 3e-3 --log-interval 0 --eval-interval 20 --eval-iters 2"
+         --global-batch-size 16 --lr 1e-3 --adam-beta2 0.95 --log-interval 0 --eval-interval 20 --eval-iters 2"
 train() { # train RANKS LOG ARGUMENTS...
     ranks=$1 to=$2
     shift 2
@@ -62,7 +62,7 @@ train() { # train RANKS LOG ARGUMENTS...
 train 4 resumed --pp 2 --dp 2 --train-iters 50 --lr-decay-iters 100 --save "$dir/run" --save-interval 25
 train 2 resumed --tp 2 --train-iters 100 --lr-decay-iters 100 --save "$dir/run" --load auto
 check "two trainings, the second goes on with the first on another layout" test "$status" -eq 0
-train 2 other --dp 2 --train-iters 100 --lr 1e-3
+train 2 other --dp 2 --train-iters 100 --lr 5e-4
 train 4 zb --pp 4 --schedule zb --train-iters 5
 traced=
 if "$TRAIN" --help | grep -q -e '--trace FILE'; then traced="--trace $dir/pictured.json --trace-steps 50-52"; fi
