@@ -27,7 +27,7 @@ static trine_status inspect(const trine_config *config, int ranks, bool plan, pr
     rehearsal h;
     trine_status status =
         status_user(rehearse(&h, config, ranks, plan ? REHEARSE_PLAN : REHEARSE_PROGRAMS));
-    if (status == TRINE_OK) status = print(&h, out);
+    if (status == TRINE_OK) status = status_user(print(&h, out));
     if (status == TRINE_OK) status = status_user(output_flushed(out));
     rehearsal_end(&h);
     return status;
@@ -38,7 +38,7 @@ static trine_status print_verdict(const rehearsal *h, FILE *out) {
     size_t bytes;
     double limit = (double)h->config.parallel.memory;
     if (limit <= 0) return TRINE_OK;
-    TRY(status_user(oom_check_limit(h, &bytes)));
+    TRY(oom_check_limit(h, &bytes));
     c_fprintf(out, "verdict  fits: %.3f of %.3f MiB, %.1f%% of --memory\n", (double)bytes / 1048576,
               limit / 1048576, 100 * (double)bytes / limit);
     return TRINE_OK;
@@ -57,11 +57,8 @@ static void print_steps(const rehearsal *h, FILE *out) {
 }
 
 static trine_status print_dry_run(const rehearsal *h, FILE *out) {
-    report r = {.config = &h->config,
-                .stages = h->is_steady ? h->steady.stages : h->stages,
-                .steady = h->is_steady ? &h->steady : NULL,
-                .dev = h->dev,
-                .nodes = count_nodes(h)};
+    report r = rehearsal_report(h);
+    r.nodes = count_nodes(h);
     report_model(&r, out);
     report_layout(&r, out);
     report_batch(&r, out);

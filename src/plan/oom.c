@@ -6,7 +6,6 @@
 #include "base/c_locale.h"
 #include "base/status.h"
 #include "device/cuda/sizes.h"
-#include "plan/search.h"
 #include "trine.h"
 
 #define MIB      (1024.0 * 1024.0)
@@ -59,24 +58,24 @@ static trine_status largest(const trine_config *c, const device *dev, size_t *by
 }
 
 /* The same with what is outside of the plan. */
-static trine_status rehearsed(const trine_config *c, size_t *bytes) {
+static trine_status rehearsed(trine_config *c, size_t *bytes) {
     rehearsal h;
+    c->data.data_path = c->data.val_data_path = NULL; /* sizes need no file */
     trine_status status = rehearse(&h, c, axes_size(c->parallel.layout, ALL_AXES), REHEARSE_PLAN);
-    if (status == TRINE_OK) status = search_bytes(&h, bytes);
+    if (status == TRINE_OK) status = rehearsal_bytes(&h, bytes);
     rehearsal_end(&h);
     return status;
 }
 
+static trine_status planned(trine_config *c, const device *dev, size_t *bytes) {
+    TRY(trine_config_check(c, axes_size(c->parallel.layout, ALL_AXES)));
+    return largest(c, dev, bytes);
+}
+
 /* 0 if the configuration is invalid. */
 static size_t bytes_of(const oom_question *q, trine_config c) {
-    trine_layout l = c.parallel.layout;
     size_t bytes = 0;
-    if (q->limit) { /* a rehearsal needs no file */
-        c.data.data_path = "(none)";
-        c.data.val_data_path = NULL;
-    }
-    trine_status status = trine_config_check(&c, axes_size(l, ALL_AXES));
-    if (status == TRINE_OK) status = q->limit ? rehearsed(&c, &bytes) : largest(&c, q->dev, &bytes);
+    trine_status status = q->limit ? rehearsed(&c, &bytes) : planned(&c, q->dev, &bytes);
     if (status == TRINE_OK) return bytes;
     status_clear();
     return 0;
@@ -274,7 +273,7 @@ static void append_ways(message *m, const choice *found, size_t now) {
 trine_status oom_check_limit(const rehearsal *h, size_t *bytes) {
     message m = {.used = 0};
     oom_question q = {.config = &h->config, .dev = h->dev, .limit = h->config.parallel.memory};
-    TRY(search_bytes(h, bytes));
+    TRY(rehearsal_bytes(h, bytes));
     if (*bytes <= q.limit) return TRINE_OK;
     choice found = choose(&q, *bytes);
     append(
@@ -282,7 +281,7 @@ trine_status oom_check_limit(const rehearsal *h, size_t *bytes) {
         "--memory: the heaviest rank needs %.3f MiB, %.3f more than the %.3f MiB that a rank has",
         (double)*bytes / MIB, (double)(*bytes - q.limit) / MIB, (double)q.limit / MIB);
     append_ways(&m, &found, *bytes);
-    return RAISE(TRINE_ENOMEM, "%s", m.text);
+    return RAISE(TRINE_EINVAL, "%s", m.text);
 }
 
 trine_status oom_refuse(const oom_question *q) {

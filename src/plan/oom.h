@@ -37,7 +37,7 @@ typedef struct {
 /* Raises TRINE_ENOMEM with the message, and returns it. Not collective. */
 trine_status oom_refuse(const oom_question *q);
 
-/* The same for --memory: TRINE_ENOMEM if the heaviest rank of this rehearsal needs more bytes (search_bytes) than
+/* The same for --memory: TRINE_EINVAL if the heaviest rank of this rehearsal needs more bytes (rehearsal_bytes) than
  * config.parallel.memory, with the changes that fit; else *bytes is what it needs. Cost: that of `rehearse` for each
  * change that is looked at, and only if the layout does not fit. Not collective. */
 trine_status oom_check_limit(const rehearsal *h, size_t *bytes);

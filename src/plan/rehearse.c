@@ -3,7 +3,9 @@
 #include <limits.h>
 
 #include "base/status.h"
+#include "device/cuda/sizes.h"
 #include "plan/epochs.h"
+#include "plan/outside_plan.h"
 
 /* The number of ranks of the layout, if the user gives none. */
 static trine_status count_ranks(trine_layout l, int *ranks) {
@@ -47,4 +49,25 @@ void rehearsal_end(rehearsal *r) {
     compose_destroy(&r->spec, &r->stages);
     pp_place_end(&r->spec);
     if (r->dev) device_close_sizes(&r->dev);
+}
+
+report rehearsal_report(const rehearsal *r) {
+    return (report){.config = &r->config,
+                    .stages = r->is_steady ? r->steady.stages : r->stages,
+                    .steady = r->is_steady ? &r->steady : NULL,
+                    .dev = r->dev};
+}
+
+trine_status rehearsal_bytes(const rehearsal *r, size_t *bytes) {
+    report of = rehearsal_report(r);
+    bool gpu = !r->dev->memory->host;
+    *bytes = 0;
+    for (int p = 0; p < r->spec.stages; p++) {
+        arena plan;
+        TRY(report_plan(&of, p, &plan));
+        if (!gpu) plan.used += report_transport_bytes(&of, p) + report_trace_bytes(&of, p);
+        if (plan.used > *bytes) *bytes = plan.used;
+    }
+    if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(&r->config);
+    return TRINE_OK;
 }

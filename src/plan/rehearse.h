@@ -4,8 +4,7 @@
 #ifndef TRINE_PLAN_REHEARSE_H
 #define TRINE_PLAN_REHEARSE_H
 
-#include "plan/resolve.h"
-#include "plan/steady.h"
+#include "plan/report.h"
 #include "trine.h"
 
 typedef struct {
@@ -26,5 +25,11 @@ typedef enum { REHEARSE_PROGRAMS, REHEARSE_PLAN, REHEARSE_UNCHECKED } rehearse_w
  * resolve_vocabulary without --vocab-size, of epochs_resolve_of_files, and of the programs. Not collective. */
 trine_status rehearse(rehearsal *r, const trine_config *config, int ranks, rehearse_what what);
 void rehearsal_end(rehearsal *r);
+
+/* What its report starts from; points into it. Pure. */
+report rehearsal_report(const rehearsal *r);
+/* What its heaviest rank takes, with what libraries take on a GPU: this has to fit. Errors: those of report_plan. Not
+ * collective. */
+trine_status rehearsal_bytes(const rehearsal *r, size_t *bytes);
 
 #endif

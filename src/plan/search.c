@@ -7,11 +7,8 @@
 #include "base/c_locale.h"
 #include "base/grow.h"
 #include "base/status.h"
-#include "device/cuda/sizes.h"
 #include "model/frozen.h"
 #include "plan/check_config.h"
-#include "plan/outside_plan.h"
-#include "plan/report.h"
 #include "plan/search_bound.h"
 
 /* ---- Candidates ------------------------------------------------------------------------------- */
@@ -205,23 +202,6 @@ static trine_status list_candidates(search *w) {
 
 /* ---- Simulating ------------------------------------------------------------------------------- */
 
-trine_status search_bytes(const rehearsal *r, size_t *bytes) {
-    report of = {.config = &r->config,
-                 .stages = r->is_steady ? r->steady.stages : r->stages,
-                 .steady = r->is_steady ? &r->steady : NULL,
-                 .dev = r->dev};
-    bool gpu = !r->dev->memory->host;
-    *bytes = 0;
-    for (int p = 0; p < r->spec.stages; p++) {
-        arena plan;
-        TRY(report_plan(&of, p, &plan));
-        if (!gpu) plan.used += report_transport_bytes(&of, p) + report_trace_bytes(&of, p);
-        if (plan.used > *bytes) *bytes = plan.used;
-    }
-    if (gpu) *bytes += CUDA_RESERVE + outside_plan_libraries(&r->config);
-    return TRINE_OK;
-}
-
 static void take_forecast(search_layout *l, const forecast *f) {
     int stage = 0;
     for (int p = 1; p < f->stages; p++)
@@ -235,7 +215,7 @@ static trine_status simulate(const search *w, search_layout *l, bool *fits) {
     rehearsal r;
     forecast f;
     trine_status status = rehearse(&r, &c, w->space->ranks, REHEARSE_PLAN);
-    if (status == TRINE_OK) status = search_bytes(&r, &l->bytes);
+    if (status == TRINE_OK) status = rehearsal_bytes(&r, &l->bytes);
     *fits = (double)l->bytes <= search_room(w->space);
     if (status == TRINE_OK && *fits) {
         status = forecast_step(&r, &w->space->rules, &f);

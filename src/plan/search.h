@@ -63,9 +63,6 @@ typedef struct {
 double search_room(const search_space *s);
 /* Errors: TRINE_ENOMEM; TRINE_EINVAL if no candidate is valid, with the error of one. Not collective. */
 trine_status search_layouts(const search_space *s, search_result *out);
-/* What the heaviest rank of a rehearsed configuration takes, with what libraries take on a GPU: this has to fit.
- * Errors: those of report_plan. Not collective. */
-trine_status search_bytes(const rehearsal *r, size_t *bytes);
 /* One layout, whose values may be any: as search_layouts simulates it, whether it fits or not; step is NAN without
  * room. Errors: those of trine_config_check; TRINE_ENOMEM. Not collective. */
 trine_status search_try(const search_space *s, search_layout *l, bool *fits);

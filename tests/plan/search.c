@@ -102,7 +102,7 @@ static void try_layout(tried *t, const search_space *s, bounds *b, const trine_c
     size_t bytes;
     OK(rehearse(&r, c, s->ranks, REHEARSE_PLAN));
     OK(forecast_step(&r, &s->rules, &f));
-    OK(search_bytes(&r, &bytes));
+    OK(rehearsal_bytes(&r, &bytes));
     OK(bounds_of(b, &r.config, &bound));
     l = (layout){f.step, bound.seconds, (double)bytes, bound.bytes};
     if (l.seconds > l.step || l.least > l.bytes)
