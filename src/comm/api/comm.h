@@ -28,6 +28,7 @@ typedef struct comm_request {
     /* Owned by the transport. */
     void *handle; /* large enough for an MPI_Request */
     void *exchange; /* mpi's: the messages of a gather */
+    bool receives;  /* mpi's: else it sends */
     struct comm_request *next;
     void *dst;
     const void *src;

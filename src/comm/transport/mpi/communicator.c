@@ -22,6 +22,17 @@ static int tag_bits(MPI_Comm comm) {
     return (bits < 15 ? 15 : bits) - MPI_TAG_KINDS;
 }
 
+static bool posted_room(mpi_posted *list, size_t messages) {
+    list->requests = calloc(messages, sizeof *list->requests);
+    list->receives = calloc(messages, sizeof *list->receives);
+    return list->requests && list->receives;
+}
+
+static void posted_free(mpi_posted *list) {
+    free(list->requests);
+    free(list->receives);
+}
+
 /* Takes ownership of `comm`, also on failure. */
 static trine_status state_create(void **state, MPI_Comm comm) {
     int size = 0;
@@ -32,11 +43,11 @@ static trine_status state_create(void **state, MPI_Comm comm) {
     CHECK(s, TRINE_ENOMEM, "no memory for a group of %d", size);
     s->comm = comm;
     s->tag_bits = tag_bits(comm);
-    s->requests = calloc(2 * (size_t)size, sizeof *s->requests);
     s->statuses = calloc(2 * (size_t)size, sizeof *s->statuses);
-    s->started = calloc(2 * (size_t)size, sizeof *s->started);
+    bool room =
+        posted_room(&s->posted, 2 * (size_t)size) && posted_room(&s->started, 2 * (size_t)size);
     *state = s;
-    if (s->requests && s->statuses && s->started) return TRINE_OK;
+    if (s->statuses && room) return TRINE_OK;
     mpi_free(state);
     return RAISE(TRINE_ENOMEM, "no memory for the requests of a group of %d", size);
 }
@@ -67,19 +78,32 @@ trine_status mpi_node_leader(trine_world *world, int *leader) {
     return TRINE_OK;
 }
 
+/* Frees all but the communicator. */
+static void state_free(mpi_state *s) {
+    for (struct mpi_exchange *next; s->exchanges; s->exchanges = next) {
+        next = s->exchanges->next;
+        free(s->exchanges);
+    }
+    posted_free(&s->posted);
+    posted_free(&s->started);
+    free(s->statuses);
+    free(s);
+}
+
 void mpi_free(void **state) {
     mpi_state *s = *state;
     if (!s) return;
     watch_enter("MPI_Comm_free");
     MPI_Comm_free(&s->comm);
     watch_leave();
-    for (struct mpi_exchange *next; s->exchanges; s->exchanges = next) {
-        next = s->exchanges->next;
-        free(s->exchanges);
-    }
-    free(s->requests);
-    free(s->statuses);
-    free(s->started);
-    free(s);
+    state_free(s);
     *state = NULL;
+}
+
+void mpi_leave(trine_comm *comm) {
+    if (comm->state && comm->trail->found.known) {
+        state_free(comm->state);
+        comm->state = NULL;
+    }
+    mpi_free(&comm->state);
 }

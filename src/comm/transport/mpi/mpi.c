@@ -50,21 +50,21 @@ static int code_of(int code, int count, const MPI_Status *statuses) {
     return code;
 }
 
-/* Nothing may arrive in a buffer that the caller gets back. What has been sent stays with MPI. */
-static void cancel_all(int count, MPI_Request *requests) {
-    for (int i = 0; i < count; i++) {
-        if (requests[i] == MPI_REQUEST_NULL) continue;
-        MPI_Cancel(&requests[i]);
-        MPI_Request_free(&requests[i]);
+/* Nothing may arrive in a buffer that the caller gets back. What has been sent stays with MPI: a send is not
+ * cancelled, which MPI 4.0 (section 3.8.4) deprecates, and of which MPICH 5 dies in UCX. */
+static void cancel_all(const mpi_posted *list) {
+    for (int i = 0; i < list->count; i++) {
+        if (list->requests[i] == MPI_REQUEST_NULL) continue;
+        if (list->receives[i]) MPI_Cancel(&list->requests[i]);
+        MPI_Request_free(&list->requests[i]);
     }
 }
 
-static trine_status poll_until(trine_comm *comm, int count, MPI_Request *requests,
-                               MPI_Status *statuses) {
+static trine_status poll_until(trine_comm *comm, const mpi_posted *list, MPI_Status *statuses) {
     double waited = 0;
     for (unsigned polls = 1;; polls++) {
-        int done = 0, code = MPI_Testall(count, requests, &done, statuses);
-        if (code != MPI_SUCCESS) TRY_MPI(code_of(code, count, statuses));
+        int done = 0, code = MPI_Testall(list->count, list->requests, &done, statuses);
+        if (code != MPI_SUCCESS) TRY_MPI(code_of(code, list->count, statuses));
         if (done) return TRINE_OK;
         if (polls >= SPINS) {
             TRY(started_advance(comm->world));
@@ -75,17 +75,16 @@ static trine_status poll_until(trine_comm *comm, int count, MPI_Request *request
     }
 }
 
-static trine_status poll_all(trine_comm *comm, int count, MPI_Request *requests,
-                             MPI_Status *statuses) {
-    trine_status status = poll_until(comm, count, requests, statuses);
-    if (status != TRINE_OK) cancel_all(count, requests);
+static trine_status poll_all(trine_comm *comm, const mpi_posted *list, MPI_Status *statuses) {
+    trine_status status = poll_until(comm, list, statuses);
+    if (status != TRINE_OK) cancel_all(list);
     TRY(status);
     return TRINE_OK;
 }
 
-static trine_status poll_one(trine_comm *comm, MPI_Request *request) {
+static trine_status poll_one(trine_comm *comm, MPI_Request *request, bool receives) {
     MPI_Status status;
-    return poll_all(comm, 1, request, &status);
+    return poll_all(comm, &(mpi_posted){request, &receives, 1}, &status);
 }
 
 /* The bytes of the MPI_Request: an int in MPICH, a pointer in Open MPI. */
@@ -122,7 +121,7 @@ static void exchange_end(trine_comm *comm, comm_request *request) {
 
 static trine_status wait_exchange(trine_comm *comm, comm_request *request) {
     struct mpi_exchange *x = request->exchange;
-    trine_status status = poll_all(comm, x->count, x->requests, state_of(comm)->statuses);
+    trine_status status = poll_all(comm, &x->messages, state_of(comm)->statuses);
     exchange_end(comm, request);
     TRY(status);
     return TRINE_OK;
@@ -132,7 +131,7 @@ static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
     if (request->mover != STARTED_NOT) return wait_reduction(comm, request);
     if (request->exchange) return wait_exchange(comm, request);
     MPI_Request own = handle_get(request);
-    TRY(poll_one(comm, &own));
+    TRY(poll_one(comm, &own, request->receives));
     comm->world->mpi_pending--;
     return TRINE_OK;
 }
@@ -142,7 +141,8 @@ trine_status mpi_test(trine_comm *comm, comm_request *request, bool *done) {
     MPI_Request own = handle_get(request);
     int flag = 0;
     if (x) {
-        TRY_MPI(MPI_Testall(x->count, x->requests, &flag, state_of(comm)->statuses));
+        TRY_MPI(
+            MPI_Testall(x->messages.count, x->messages.requests, &flag, state_of(comm)->statuses));
         if (flag) exchange_end(comm, request);
         *done = flag != 0;
         return TRINE_OK;
@@ -211,6 +211,20 @@ static trine_status irecv(trine_comm *comm, void *buf, size_t bytes, int peer, i
     return span_free(&b);
 }
 
+static trine_status post_send(trine_comm *comm, const void *buf, size_t bytes, int peer, int tag,
+                              mpi_posted *list) {
+    TRY(isend(comm, buf, bytes, peer, tag, &list->requests[list->count]));
+    list->receives[list->count++] = false;
+    return TRINE_OK;
+}
+
+static trine_status post_recv(trine_comm *comm, void *buf, size_t bytes, int peer, int tag,
+                              mpi_posted *list) {
+    TRY(irecv(comm, buf, bytes, peer, tag, &list->requests[list->count]));
+    list->receives[list->count++] = true;
+    return TRINE_OK;
+}
+
 /* The high bits of a chain depend on all calls. */
 static int chain_tag(const trine_comm *comm, mpi_tag_kind kind, uint64_t chain) {
     return (int)(chain >> (64 - state_of(comm)->tag_bits)) << TAG_KINDS | (int)kind;
@@ -240,6 +254,7 @@ trine_status mpi_send_as(trine_comm *comm, const void *buf, size_t bytes, int pe
     MPI_Request own;
     TRY(isend(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
+    request->receives = false;
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
@@ -249,6 +264,7 @@ trine_status mpi_recv_as(trine_comm *comm, void *buf, size_t bytes, int peer, mp
     MPI_Request own;
     TRY(irecv(comm, buf, bytes, peer, tag_of(request, kind), &own));
     handle_set(request, own);
+    request->receives = true;
     comm->world->mpi_pending++;
     return TRINE_OK;
 }
@@ -320,7 +336,7 @@ static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, s
     MPI_Count received = 0;
     trine_status outcome = poll_receive(comm, request, &own, &status);
     comm->world->mpi_pending--;
-    if (outcome != TRINE_OK) cancel_all(1, &own);
+    if (outcome != TRINE_OK) cancel_all(&(mpi_posted){&own, &request->receives, 1});
     TRY(outcome);
     TRY_MPI(MPI_Get_elements_x(&status, MPI_BYTE, &received));
     size_t count = (size_t)received / trine_dtype_bytes(request->type);
@@ -333,22 +349,22 @@ static trine_status mpi_wait_received(trine_comm *comm, comm_request *request, s
 static trine_status mpi_post_send(trine_comm *comm, const void *buf, size_t bytes, int peer) {
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
-    ASSERT(s->posted < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->requests[s->posted++]);
+    ASSERT(s->posted.count < 2 * comm->size);
+    return post_send(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->posted);
 }
 
 static trine_status mpi_post_recv(trine_comm *comm, void *buf, size_t bytes, int peer) {
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
-    ASSERT(s->posted < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->requests[s->posted++]);
+    ASSERT(s->posted.count < 2 * comm->size);
+    return post_recv(comm, buf, bytes, peer, call_tag(comm, TAG_POSTED), &s->posted);
 }
 
 static trine_status mpi_flush(trine_comm *comm) {
     mpi_state *s = state_of(comm);
-    int posted = s->posted;
-    s->posted = 0;
-    return poll_all(comm, posted, s->requests, s->statuses);
+    mpi_posted posted = s->posted;
+    s->posted.count = 0;
+    return poll_all(comm, &posted, s->statuses);
 }
 
 /* ---- Started reductions ---------------------------------------------------------------------- */
@@ -361,31 +377,31 @@ trine_status mpi_started_send(const comm_request *r, const void *buf, size_t byt
     trine_comm *comm = r->comm;
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
-    ASSERT(s->started_count < 2 * comm->size);
-    return isend(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
+    ASSERT(s->started.count < 2 * comm->size);
+    return post_send(comm, buf, bytes, peer, started_tag(r), &s->started);
 }
 
 trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, int peer) {
     trine_comm *comm = r->comm;
     mpi_state *s = state_of(comm);
     if (!bytes) return TRINE_OK;
-    ASSERT(s->started_count < 2 * comm->size);
-    return irecv(comm, buf, bytes, peer, started_tag(r), &s->started[s->started_count++]);
+    ASSERT(s->started.count < 2 * comm->size);
+    return post_recv(comm, buf, bytes, peer, started_tag(r), &s->started);
 }
 
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
     mpi_state *s = state_of(comm);
     int done = 0;
-    TRY_MPI(MPI_Testall(s->started_count, s->started, &done, MPI_STATUSES_IGNORE));
-    if (done) s->started_count = 0;
+    TRY_MPI(MPI_Testall(s->started.count, s->started.requests, &done, MPI_STATUSES_IGNORE));
+    if (done) s->started.count = 0;
     *arrived = done != 0;
     return TRINE_OK;
 }
 
 void mpi_started_cancel(trine_comm *comm) {
     mpi_state *s = state_of(comm);
-    cancel_all(s->started_count, s->started);
-    s->started_count = 0;
+    cancel_all(&s->started);
+    s->started.count = 0;
 }
 
 /* all-reduce and reduce-scatter */
@@ -403,6 +419,13 @@ static trine_status mpi_progress(trine_comm *comm) {
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
+static struct mpi_exchange *exchange_new(size_t messages) {
+    struct mpi_exchange *x =
+        malloc(sizeof *x + messages * (sizeof *x->requests + sizeof *x->messages.receives));
+    if (x) x->messages = (mpi_posted){x->requests, (bool *)(x->requests + messages), 0};
+    return x;
+}
+
 /* The requests of a gather that is started: from a list of those that are free. */
 static trine_status exchange_begin(trine_comm *comm, comm_request *request) {
     mpi_state *s = state_of(comm);
@@ -410,9 +433,9 @@ static trine_status exchange_begin(trine_comm *comm, comm_request *request) {
     if (x)
         s->exchanges = x->next;
     else
-        x = malloc(sizeof *x + 2 * (size_t)comm->size * sizeof *x->requests);
+        x = exchange_new(2 * (size_t)comm->size);
     CHECK(x, TRINE_ENOMEM, "no memory for the messages of a gather over %d ranks", comm->size);
-    x->count = 0;
+    x->messages.count = 0;
     request->exchange = x;
     comm->world->mpi_pending++;
     return TRINE_OK;
@@ -426,10 +449,8 @@ static trine_status exchange_parts(trine_comm *comm, char *dst, const void *src,
     for (int k = 1; k < comm->size; k++) {
         int to = (comm->rank + k) % comm->size;
         int from = (comm->rank - k + comm->size) % comm->size;
-        TRY(irecv(comm, dst + (size_t)from * part, part, from, tag, &x->requests[x->count]));
-        x->count++;
-        TRY(isend(comm, src, part, to, tag, &x->requests[x->count]));
-        x->count++;
+        TRY(post_recv(comm, dst + (size_t)from * part, part, from, tag, &x->messages));
+        TRY(post_send(comm, src, part, to, tag, &x->messages));
     }
     return TRINE_OK;
 }
@@ -457,12 +478,12 @@ static trine_status broadcast_chain(trine_comm *comm, void *whole, size_t bytes,
         size_t n = bytes - at < CHAIN_BYTES ? bytes - at : CHAIN_BYTES;
         if (place) {
             TRY(irecv(comm, buf + at, n, from, tag, &in));
-            TRY(poll_one(comm, &in));
+            TRY(poll_one(comm, &in, true));
         }
-        TRY(poll_one(comm, &out));
+        TRY(poll_one(comm, &out, false));
         if (place + 1 < comm->size) TRY(isend(comm, buf + at, n, to, tag, &out));
     }
-    return poll_one(comm, &out);
+    return poll_one(comm, &out, false);
 }
 
 static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int root) {
@@ -474,11 +495,13 @@ static trine_status mpi_broadcast(trine_comm *comm, void *buf, size_t bytes, int
 static trine_status mpi_barrier(trine_comm *comm) {
     int tag = call_tag(comm, TAG_POSTED);
     for (int step = 1; step < comm->size; step <<= 1) {
-        MPI_Request both[2];
+        MPI_Request requests[2];
+        bool receives[2];
+        mpi_posted both = {requests, receives, 0};
         MPI_Status statuses[2];
-        TRY(irecv(comm, NULL, 0, (comm->rank - step + comm->size) % comm->size, tag, &both[0]));
-        TRY(isend(comm, NULL, 0, (comm->rank + step) % comm->size, tag, &both[1]));
-        TRY(poll_all(comm, 2, both, statuses));
+        TRY(post_recv(comm, NULL, 0, (comm->rank - step + comm->size) % comm->size, tag, &both));
+        TRY(post_send(comm, NULL, 0, (comm->rank + step) % comm->size, tag, &both));
+        TRY(poll_all(comm, &both, statuses));
     }
     return TRINE_OK;
 }
@@ -486,7 +509,7 @@ static trine_status mpi_barrier(trine_comm *comm) {
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static void mpi_destroy(trine_comm *comm) {
-    mpi_free(&comm->state);
+    mpi_leave(comm);
 }
 
 const comm_transport mpi_transport = {

@@ -41,5 +41,9 @@ bool mpi_reaches_gpus(void);
 /* The lowest world rank on this rank's node. Collective over: world. */
 trine_status mpi_node_leader(trine_world *world, int *leader);
 void mpi_free(void **state);
+/* Frees a group's state. A group in which a difference was found (watch/match.h) keeps its communicator until
+ * MPI_Finalize: messages that nobody receives may be in it, and MPICH 5 ends the process in MPI_Comm_free over a
+ * large one (comm/match under PART=mpich5). */
+void mpi_leave(trine_comm *comm);
 
 #endif

@@ -32,21 +32,26 @@ trine_status mpi_raise(int code, const char *file, int line, const char *func, c
 
 #define MPI_TAG_KINDS 3 /* bits of a tag for the kind of message */
 
+/* Messages on their way. */
+typedef struct {
+    MPI_Request *requests;
+    bool *receives; /* of each request; else it sends */
+    int count;
+} mpi_posted;
+
 /* The messages of a gather in progress. */
 struct mpi_exchange {
     struct mpi_exchange *next; /* in the list of those that are free */
-    int count;
-    MPI_Request requests[]; /* (2 * size) */
+    mpi_posted messages;       /* up to 2 * size, in what follows */
+    MPI_Request requests[];
 };
 
 /* The state of a group for mpi.c; also of the watchdog. */
 typedef struct {
     MPI_Comm comm;
-    MPI_Request *requests; /* (2 * size) posted and not yet flushed */
-    MPI_Status *statuses;  /* (2 * size) */
-    int posted;
-    MPI_Request *started; /* (2 * size) those of the started reduction that moves */
-    int started_count;
+    mpi_posted posted;    /* up to 2 * size, not yet flushed */
+    mpi_posted started;   /* up to 2 * size, of the started reduction that moves */
+    MPI_Status *statuses; /* (2 * size) */
     struct mpi_exchange *exchanges; /* free ones */
     int tag_bits;                   /* that a call or message can use */
 } mpi_state;

@@ -185,7 +185,7 @@ static void nodes_destroy(trine_comm *comm) {
     }
     free(comm->nodes->first);
     free(comm->nodes);
-    mpi_free(&comm->state);
+    mpi_leave(comm);
 }
 
 /* mpi's table, except for the calls that shared memory makes cheaper. */

@@ -102,7 +102,7 @@ void shm_detach(trine_comm *comm) {
 
 static void shm_destroy(trine_comm *comm) {
     shm_detach(comm);
-    mpi_free(&comm->state);
+    mpi_leave(comm);
 }
 
 #define ROW(function, takes, names) .function = shm_##function,
