@@ -177,6 +177,7 @@ trine_status page_trace(const timeline *t, const delays *d, FILE *out) {
     page_text(out, t->kind ? t->kind : "trace");
     fputs(",\"why\":", out);
     page_text(out, t->why ? t->why : "");
+    if (t->layout) fputs(",\"layout\":", out), page_text(out, t->layout);
     fputs(",\"error\":", out);
     page_number(out, t->clock_error);
     fputs(",\"span\":", out);

@@ -24,7 +24,7 @@ typedef struct {
 
 typedef struct {
     timeline *t;
-    const char *path;
+    const char *path, *laid_out; /* laid_out: the file that says t->layout */
     const char *text, *at, *end;
     arrow_end *ends;
     int64_t end_count;
@@ -155,7 +155,18 @@ static span_kind kind_of(const char *category) {
     return category ? (span_kind)k : SPAN_KINDS;
 }
 
-static trine_status add_span(timeline *t, const cJSON *o, int rank) {
+#define ONE_RUN "give files of one run: one of --trace, or one of each node"
+
+static trine_status own_rank(const reader *r, timeline_rank *rank) {
+    if (!rank->path) rank->path = r->path;
+    CHECK(rank->path == r->path, TRINE_EDATA,
+          "%s: it has spans of rank %d, and so has %s; " ONE_RUN, r->path, rank->number,
+          rank->path);
+    return TRINE_OK;
+}
+
+static trine_status add_span(const reader *r, const cJSON *o, int rank) {
+    timeline *t = r->t;
     const cJSON *args = json_member(o, "args");
     const char *name = json_text(json_member(o, "name")),
                *waits = json_text(json_member(args, "for"));
@@ -176,6 +187,7 @@ static trine_status add_span(timeline *t, const cJSON *o, int rank) {
                        .unfinished = cJSON_IsTrue(json_member(args, "unfinished")),
                        .receives = name && !strncmp(name, "recv", 4)};
     if (s.kind == SPAN_KINDS || !isfinite(s.start) || !isfinite(s.length)) return TRINE_OK;
+    TRY(own_rank(r, &t->ranks[rank]));
     if (peer >= 0) TRY(rank_of(t, peer, &s.peer));
     APPEND(t->spans, t->span_count, "a trace", s);
     return TRINE_OK;
@@ -187,7 +199,7 @@ static trine_status add_event(reader *r, const cJSON *o) {
     if (!ph || number < 0) return TRINE_OK;
     TRY(rank_of(r->t, number, &rank));
     if (!strcmp(ph, "M")) return add_name(r->t, o, rank);
-    if (!strcmp(ph, "X")) return add_span(r->t, o, rank);
+    if (!strcmp(ph, "X")) return add_span(r, o, rank);
     if (strcmp(ph, "s") != 0 && strcmp(ph, "f") != 0) return TRINE_OK;
     arrow_end end = {.at = number_of(o, "ts"), .rank = rank, .sends = *ph == 's'};
     if (json_integer(json_member(o, "id"), &end.id) && isfinite(end.at))
@@ -221,6 +233,15 @@ static trine_status keep_text(char **to, const cJSON *item) {
     return TRINE_OK;
 }
 
+static trine_status keep_layout(reader *r, const cJSON *item) {
+    const char *before = r->t->layout, *now = json_text(item);
+    CHECK(!before || !now || !strcmp(before, now), TRINE_EDATA,
+          "%s: its ranks are laid out as %s, those of %s as %s; " ONE_RUN, r->path, now,
+          r->laid_out, before);
+    if (now) r->laid_out = r->path;
+    return keep_text(&r->t->layout, item);
+}
+
 static trine_status read_other(reader *r) {
     skip_blanks(r);
     const char *from = r->at;
@@ -231,6 +252,7 @@ static trine_status read_other(reader *r) {
     if (!(r->t->clock_error >= error) && isfinite(error)) r->t->clock_error = error;
     trine_status status = keep_text(&r->t->why, json_member(o, "why"));
     if (status == TRINE_OK) status = keep_text(&r->t->kind, json_member(o, "kind"));
+    if (status == TRINE_OK) status = keep_layout(r, json_member(o, "layout"));
     cJSON_Delete(o);
     return status;
 }
@@ -354,6 +376,7 @@ void timeline_destroy(timeline *t) {
     free(t->messages);
     free(t->why);
     free(t->kind);
+    free(t->layout);
     *t = (timeline){0};
 }
 

@@ -28,6 +28,7 @@ typedef struct {
     char *name;  /* "rank 3 [pp1 dp0 tp1]: waiting for FORWARD u2 m0 s0 (4 of 14) of step 3"; owned */
     bool placed; /* `at` is known */
     trine_coord at;
+    const char *path; /* of the file that has its spans; one of those given. NULL: none has */
 } timeline_rank;
 
 /* A message: when its sender began to send, and when its receiver had it. */
@@ -44,10 +45,12 @@ typedef struct {
     int rank_count;
     double clock_error; /* microseconds; NaN: unknown */
     char *why, *kind;   /* of the last file that says it; owned, NULL: none does */
+    char *layout;       /* as a log's; of all files that say it; owned, NULL: none does */
 } timeline;
 
-/* Destroy *t with timeline_destroy, on failure as well. Errors: TRINE_EDATA begins with the path and names the byte;
- * TRINE_EIO, TRINE_ENOMEM. Not collective. */
+/* Destroy *t with timeline_destroy, on failure as well; `paths` outlives it. Errors: TRINE_EDATA begins with the path
+ * and names the byte, or the other file where two are not of one run: both have spans of a rank, or their layouts
+ * differ; TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status timeline_read(timeline *t, const char *const *paths, int count);
 void timeline_destroy(timeline *t);
 

@@ -43,4 +43,14 @@ too_many() {
     ended && ! grep -q '^ok' "$dir/out"
 }
 check "more ranks than the job has" too_many
+
+# ---- A process that a case leaves
+
+# alone: without mpirun, where Open MPI starts a process of its own
+alone() { run env "$@" "$BUILD/tests/build/worlds_driver" && [ "$status" -eq "$ends" ]; }
+ends=0
+check "a rank without mpirun: what MPI has started stays" alone -u TRINE_LEAVE
+ends=1
+check "what a case has left is ended, and the test fails" alone TRINE_LEAVE=yes
+check "and says so" says 1 "its cases have left 1 processes"
 done_testing

@@ -1,9 +1,11 @@
 /* TEST np=none */
-/* For worlds.t: cases that fail where TRINE_FAIL says so, "2 1" on rank 1 of the world of 2 ranks. */
+/* For worlds.t: cases that fail where TRINE_FAIL says so, "2 1" on rank 1 of the world of 2 ranks, and that leave a
+ * process where TRINE_LEAVE is set. */
 #include "harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int here(void **state) {
     *state = harness_world;
@@ -34,6 +36,7 @@ static void fails(void **state) {
     int size = 0, rank = 0;
     (void)state;
     assert_true(left > 0); /* by the teardown of the case before */
+    if (getenv("TRINE_LEAVE") && fork() == 0) _exit((int)sleep(60));
     if (!where || sscanf(where, "%d %d", &size, &rank) != 2) return;
     if (trine_world_size(harness_world) == size && trine_world_rank(harness_world) == rank)
         fail_msg("as told");

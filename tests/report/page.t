@@ -62,7 +62,7 @@ train() { # train RANKS LOG ARGUMENTS...
 train 4 resumed --pp 2 --dp 2 --train-iters 50 --lr-decay-iters 100 --save "$dir/run" --save-interval 25
 train 2 resumed --tp 2 --train-iters 100 --lr-decay-iters 100 --save "$dir/run" --load auto
 check "two trainings, the second goes on with the first on another layout" test "$status" -eq 0
-train 2 other --dp 2 --train-iters 100 --lr 5e-4
+train 2 other --dp 2 --train-iters 100 --lr 5e-4 --trace "$dir/other.json" --trace-steps 50-51
 train 4 zb --pp 4 --schedule zb --train-iters 5
 traced=
 if "$TRAIN" --help | grep -q -e '--trace FILE'; then traced="--trace $dir/pictured.json --trace-steps 50-52"; fi
@@ -157,6 +157,11 @@ texts() { # each under its name; a tag is text, and what is cut ends so
     perl -0777 -ne 'exit !(/<h2>Samples<\/h2><h3>written.txt<\/h3><pre[^>]*>&lt;b&gt;&amp;amp; a text\x{ef}\x{bf}\x{bd}\[31m of one line: 1,2,[\d,]*,600\nthen\n\tlines\n<\/pre><h3>cut.txt<\/h3><pre[^>]*>1\n2\n[\d\n]* \x{e2}\x{80}\x{a6}<\/pre>/)' "$dir/rendered"
 }
 check "texts stand at its end" texts
+
+page traced "$dir/resumed" "$dir/other" "$dir/other.json"
+chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/traced.html" >"$dir/rendered"
+of_its_layout() { grep -o '<h3>As planned[^<]*' "$dir/rendered" >"$dir/said"; [ "$(cat "$dir/said")" = "<h3>As planned: a row a stage (other)" ]; }
+check "a trace stands beside the plan of its own layout, not of the first run with as many stages" of_its_layout
 
 mkdir -p "$BUILD/report"
 chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"

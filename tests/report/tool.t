@@ -237,6 +237,17 @@ far() { (ulimit -v 2000000 && page --trace "$dir/far.json") && [ "$(grep -o '"ra
 check "the number of a rank takes no memory" far
 check "a trace among the logs is one" page "$dir/log" "$dir/trace.json"
 check "and both are in the page" holds '@{$j->{runs}} == 1 && @{$j->{trace}{ranks}} == 2'
+sed 's/"kind":"trace",/&"layout":"pp 1 x dp 4 x tp 1",/' "$dir/trace.json" >"$dir/node0.json"
+sed 's/"pid":0,/"pid":2,/; s/"pid":1,/"pid":3,/' "$dir/node0.json" >"$dir/node1.json"
+sed 's/dp 4 x tp 1/dp 2 x tp 2/' "$dir/node1.json" >"$dir/tp.json"
+check "files of two nodes are one trace" page --trace "$dir/node0.json" "$dir/node1.json"
+check "of four ranks and their layout" holds '@{$j->{trace}{ranks}} == 4 && $j->{trace}{layout} eq "pp 1 x dp 4 x tp 1"'
+check "two files with spans of one rank are not of one run: both names" \
+    refused "$dir/node0.json: it has spans of rank 0, and so has $dir/trace.json; give files of one run" \
+    "$dir/trace.json" "$dir/node0.json" --out "$dir/no.html"
+check "and neither are files of two layouts" \
+    refused "$dir/tp.json: its ranks are laid out as pp 1 x dp 2 x tp 2, those of $dir/node0.json as pp 1 x dp 4 x tp 1;" \
+    "$dir/node0.json" "$dir/tp.json" --out "$dir/no.html"
 
 # ---- What is no log, and no trace
 

@@ -6,7 +6,7 @@
  *   planned   {ranks, bubble, idle, stages: [text], memory: {kinds, stages: [[bytes]]}, span,
  *              passes: a list a stage of start, length, kind, micro-batch, unit, chunk; unit: "s" of a machine's times;
  *              forecast: {step, parts, stages}, missing: why something is not there}
- *   trace     {ranks: [{rank, stage, place, state}], spans: a list a rank of start, length (us), kind, micro-batch, unit,
+ *   trace     {layout, ranks: [{rank, stage, place, state}], spans: a list a rank of start, length (us), kind, micro-batch, unit,
  *              flags (1: a wait, 2: unfinished, 4: an evaluation); steps: rank, start, length, step, flags;
  *              messages: from, to, sent, received; time: [{parts, steps, caused, own}], pairs: [[who, whom, us]], bubble}
  *
@@ -767,9 +767,10 @@ function show_planned(p, name, measured, several) {
   if (!measured) root.appendChild(kind_key(has.kinds, has.micros));
 }
 
-/* The plan that a trace belongs to: of as many stages and ranks, or of as many stages, or of more, for the trace of some
- * nodes; of several the newest of the first log. */
+/* The plan that a trace belongs to: of its layout, where both are known; of as many stages and ranks, or of as many
+ * stages, or of more, for the trace of some nodes; of several the newest of the first log. */
 function plans_of_trace(t, plans) {
+  plans = plans.filter(function (x) { return !t.layout || !x.layout || x.layout === t.layout; });
   var stages = new Set(t.ranks.map(function (r) { return r.stage; })).size;
   var fits = [function (x) { return x.p.passes.length === stages && x.p.ranks === t.ranks.length; },
               function (x) { return x.p.passes.length === stages; },
@@ -795,7 +796,7 @@ function show_pipeline() {
   var measured = t ? show_measured(t) : null;
   if (t && known(t.error)) root.appendChild(el("p", { "class": "note" }, "Clocks of ranks agree to " + micros(t.error) + "; times over ranks are no better known."));
   if (t && plans.length && !drawn_plans.length)
-    root.appendChild(el("p", { "class": "note" }, "No plan of these logs has the stages of the trace."));
+    root.appendChild(el("p", { "class": "note" }, "No plan of these logs has the " + (t.layout ? "layout of the trace, " + t.layout : "stages of the trace") + "."));
   drawn_plans.slice(0, most).forEach(function (x) { show_planned(x.p, x.name, measured, plans.length > 1); });
   if (drawn_plans.length > most) root.appendChild(el("p", { "class": "note" }, "Not drawn: the plans of " + drawn_plans.slice(most).map(function (x) { return x.name; }).join("; ") + "."));
   plans.forEach(function (x) {
