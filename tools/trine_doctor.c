@@ -12,8 +12,10 @@
 #include "base/ending.h"
 #include "base/options.h"
 #include "base/output.h"
+#include "base/paths_apart.h"
 #include "base/status.h"
 #include "comm/api/comm.h"
+#include "doctor/hardware_file.h"
 #include "doctor/run.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -22,7 +24,7 @@ typedef struct {
     const char *device, *library, *json, *hardware;
     double seconds, timeout, windows, memory;
     int ranks_per_node, runs;
-    bool quick, verbose, help;
+    bool quick, busy, verbose, help;
 } settings;
 
 static const option rows[] = {
@@ -52,12 +54,16 @@ static const option rows[] = {
      OPTION_STRING("write-hardware", settings, hardware, "FILE", NULL,
                    "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
                    "operators by their sizes, and with two ranks or more collectives and messages; "
-                   "takes minutes")},
+                   "takes minutes, and says how many. FILE.partial has what was measured until it "
+                   "ends, and a job that is started again goes on from it")},
     {OPTION_INT("runs", settings, runs, "N", 1, 100, 3,
                 "--write-hardware: runs of each model, of which medians are taken")},
     {OPTION_FLAG("quick", settings, quick,
                  "--write-hardware: only small shapes: a file of the right form, whose times mean "
                  "little")},
+    {OPTION_FLAG("busy", settings, busy,
+                 "--write-hardware: also beside other programs on the processors, which is refused "
+                 "otherwise")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -68,8 +74,18 @@ static trine_status check_rules(const options *o, const settings *s) {
     const option_rule rules[] = {
         {"runs", !s->hardware, "--runs requires --write-hardware"},
         {"quick", !s->hardware, "--quick requires --write-hardware"},
+        {"busy", !s->hardware, "--busy requires --write-hardware"},
+        {"busy", s->quick,
+         "--busy has no effect with --quick, which measures on busy processors, too"},
     };
     return options_check_rules(o, rules, sizeof rules / sizeof *rules);
+}
+
+static void add_paths(const options *o, paths_apart *p) {
+    const settings *s = o->at[0];
+    char partial[HARDWARE_PATH] = "";
+    if (s->hardware && hardware_partial(s->hardware, partial))
+        paths_apart_add(p, "the partial --write-hardware", partial, OPTION_PATH_OUTPUT);
 }
 
 static trine_status parse(settings *s, int argc, char **argv) {
@@ -83,6 +99,7 @@ static trine_status parse(settings *s, int argc, char **argv) {
         .count = ROWS,
         .at = {s},
         .given = given,
+        .paths = add_paths,
     };
     TRY(options_read(&o, argc, argv));
     return s->help ? TRINE_OK : check_rules(&o, s);
@@ -97,7 +114,8 @@ static trine_status settle(const settings *s, doctor_options *o, bool writes) {
                           .verbose = s->verbose,
                           .hardware = s->hardware,
                           .runs = s->runs,
-                          .quick = s->quick};
+                          .quick = s->quick,
+                          .busy = s->busy};
     TRY(device_find(&o->kind, s->device));
     CHECK(!s->hardware || o->kind == DEVICE_CPU, TRINE_EUNSUPPORTED,
           "--write-hardware with --device %s: only --device cpu is measured", s->device);

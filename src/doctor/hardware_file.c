@@ -3,9 +3,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/clock.h"
+#include "base/human.h"
+#include "base/input.h"
+#include "base/json.h"
 #include "base/levels.h"
 #include "base/status.h"
 #include "base/whole_file.h"
@@ -62,9 +68,10 @@ static gpt_shape shape_of(size_t n, trine_dtype type) {
 typedef struct {
     const hardware_job *job;
     trine_comm *node;
-    int rank, size; /* in the node */
-    int threads;    /* of the node's ranks together */
-    bool bound;     /* a rank may not use as many cores as it would have with fewer ranks */
+    int rank, size;   /* in the node */
+    int threads;      /* of the node's ranks together */
+    bool bound;       /* a rank may not use as many cores as it would have with fewer ranks */
+    int done, stages; /* measured; in all */
     hardware h;
     double sum[MEASURED_POINTS];
 } bench;
@@ -131,24 +138,18 @@ static trine_status measure_share(bench *b, int ranks, trine_dtype type) {
     return status;
 }
 
-static trine_status measure_operators(bench *b) {
-    bool half = cpu_has_bf16(levels_highest());
-    for (int ranks = 1;; ranks = 2 * ranks < b->size ? 2 * ranks : b->size) {
-        TRY(measure_share(b, ranks, TRINE_F32));
-        if (half) TRY(measure_share(b, ranks, TRINE_BF16));
-        if (ranks == b->size) return TRINE_OK;
-    }
-}
-
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* The highest rate of a product; 0: none was measured. */
+/* The highest rate of a product, by as many ranks at once as were measured; 0: none was. */
 static double best_rate(const bench *b, trine_dtype type) {
     double best = 0;
+    int ranks = 0;
     for (int n = 0; n < b->h.measured.count; n++) {
         const measured_point *p = &b->h.measured.at[n];
-        if (p->what == COUNT_linear_forward && p->type == type && p->ranks == b->size)
-            best = fmax(best, 2 * p->size[0] * p->size[1] * p->size[2] / p->seconds);
+        if (p->what != COUNT_linear_forward || p->type != type || p->ranks < ranks) continue;
+        if (p->ranks > ranks) best = 0;
+        ranks = p->ranks;
+        best = fmax(best, 2 * p->size[0] * p->size[1] * p->size[2] / p->seconds);
     }
     return best;
 }
@@ -201,7 +202,7 @@ static void set_sources(const bench *b, const char *measured,
     static const hardware_source none = {
         "stated", "no number of a CPU: its products are measured by their shapes"};
     static const hardware_source assumed = {"stated", "assumption: this job did not measure it"};
-    bool links = b->size > 1, network = b->job->pair_count > 0;
+    bool links = b->size > 1 && b->done == b->stages, network = b->job->pair_count > 0;
     for (int n = 0; n < HARDWARE_MEMBERS; n++) sources[n] = (hardware_source){"measured", measured};
     const int products[] = {HARDWARE_matmul_efficiency, HARDWARE_tile_rows,
                             HARDWARE_tile_columns,      HARDWARE_tile_depth,
@@ -225,6 +226,20 @@ static void set_sources(const bench *b, const char *measured,
     for (int n = 0; n < 4; n++) sources[always[n]] = assumed;
 }
 
+#define PARTIAL "; partial: "
+
+/* Which machine, and by what job; of a partial file also how many stages. */
+static void describe(const bench *b, int done, char about[TEXT]) {
+    const doctor_rank *own = &b->job->ranks[0];
+    c_snprintf(about, TEXT, "%.70s, %d cores a node, %d ranks a node measured; oneDNN %.40s%s%s",
+               own->cpu, b->threads, b->size, own->dnnl, b->job->busy ? "; --busy" : "",
+               b->job->quick ? "; --quick: small shapes only" : "");
+    size_t used = strlen(about);
+    if (done < b->stages)
+        c_snprintf(about + used, TEXT - used, PARTIAL "%d of %d stages, --runs %d", done, b->stages,
+                   b->job->runs);
+}
+
 static trine_status print_file(const bench *b, FILE *out) {
     char about[TEXT], source[TEXT], day[32] = "";
     hardware_source sources[HARDWARE_MEMBERS];
@@ -232,22 +247,145 @@ static trine_status print_file(const bench *b, FILE *out) {
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc)) strftime(day, sizeof day, "%Y-%m-%d", &utc);
-    c_snprintf(about, sizeof about,
-               "%.100s, %d cores a node, %d ranks a node measured; oneDNN %.60s%s", own->cpu,
-               b->threads, b->size, own->dnnl, b->job->quick ? "; --quick: small shapes only" : "");
+    describe(b, b->done, about);
     c_snprintf(source, sizeof source, "trine-doctor on %.100s, %d cores, %d ranks, %s", own->cpu,
                b->threads, b->size, day);
     set_sources(b, source, sources);
     return hardware_print(&b->h, about, sources, &(hardware_source){"measured", source}, out);
 }
 
-static trine_status write_file(const bench *b) {
+static trine_status write_file(const bench *b, const char *path) {
     whole_file *f;
-    TRY(whole_file_begin(&f, "--write-hardware", b->job->path));
+    TRY(whole_file_begin(&f, "--write-hardware", path));
     trine_status status = print_file(b, whole_file_stream(f));
     if (status == TRINE_OK) status = whole_file_publish(&f, NULL);
     whole_file_abandon(&f);
     return status;
+}
+
+/* ---- Stages, and the file of those that are measured ------------------------------------------ */
+
+/* ranks: that measure operators at once; 0: links. */
+typedef struct {
+    int ranks;
+    trine_dtype type;
+} stage;
+
+#define STAGES 65 /* at most: two types, 32 numbers of ranks, links */
+
+static int stages_of(const bench *b, stage list[STAGES]) {
+    bool half = cpu_has_bf16(levels_highest());
+    int count = 0;
+    for (int ranks = 1;; ranks = 2 * ranks < b->size ? 2 * ranks : b->size) {
+        list[count++] = (stage){ranks, TRINE_F32};
+        if (half) list[count++] = (stage){ranks, TRINE_BF16};
+        if (ranks == b->size) break;
+    }
+    if (b->size > 1) list[count++] = (stage){0, TRINE_F32};
+    return count;
+}
+
+/* "": what is written is no regular file, and has none beside it. */
+static void partial_path(const bench *b, char path[HARDWARE_PATH]) {
+    struct stat is;
+    bool beside = stat(b->job->path, &is) != 0 || S_ISREG(is.st_mode);
+    if (!beside || !hardware_partial(b->job->path, path)) path[0] = 0;
+}
+
+/* The text behind "about" of a file that may not be there; owned by the caller. */
+static trine_status read_about(const char *path, char **text, size_t *bytes, char about[TEXT]) {
+    int fd;
+    cJSON *root = NULL;
+    about[0] = 0;
+    TRY(input_find(&fd, path));
+    if (fd < 0) return TRINE_OK;
+    close(fd);
+    TRY(input_text(text, bytes, HARDWARE_BYTES, path));
+    trine_status status = json_read(&root, *text, *bytes, path);
+    const char *is = status == TRINE_OK ? json_text(json_member(root, "about")) : NULL;
+    if (is) snprintf(about, TEXT, "%s", is);
+    cJSON_Delete(root);
+    TRY(status);
+    CHECK(strstr(about, PARTIAL), TRINE_EDATA,
+          "--write-hardware: %s exists and is no partial hardware file; move it away", path);
+    return TRINE_OK;
+}
+
+/* The points of an earlier job on this machine that did not end, and its number of stages. On world rank 0. */
+static trine_status take_partial(bench *b, FILE *out) {
+    char path[HARDWARE_PATH], is[TEXT], would_be[TEXT], *text = NULL;
+    size_t bytes = 0;
+    partial_path(b, path);
+    if (!path[0]) return TRINE_OK;
+    trine_status status = read_about(path, &text, &bytes, is);
+    int done = is[0] ? b->stages - 1 : 0;
+    for (; done; done--) {
+        describe(b, done, would_be);
+        if (!strcmp(is, would_be)) break;
+    }
+    hardware *h = status == TRINE_OK && done ? calloc(1, sizeof *h) : NULL;
+    if (status == TRINE_OK && done)
+        status = h ? hardware_parse(h, text, bytes, path) : RAISE(TRINE_ENOMEM, "no memory");
+    if (status == TRINE_OK && done) {
+        b->h.measured = h->measured;
+        b->done = done;
+        fprintf(out, "\n%s has %d of %d stages of an earlier job, which are not measured again\n",
+                path, done, b->stages);
+    } else if (status == TRINE_OK && is[0]) {
+        fprintf(out, "\n%s is of another measurement, \"%s\": it is not used, and replaced\n", path,
+                is);
+    }
+    free(h);
+    free(text);
+    return status;
+}
+
+static trine_status keep_partial(bench *b) {
+    char path[HARDWARE_PATH];
+    partial_path(b, path);
+    if (!path[0]) return TRINE_OK;
+    set_numbers(b);
+    return write_file(b, path);
+}
+
+/* "measuring for here.json, stage 2 of 5: 1 rank at once, bf16; about 1 min 5 s left". */
+static void say_stage(const bench *b, const stage *s, int earlier, uint64_t began, FILE *out) {
+    char left[HUMAN_SIZE];
+    fprintf(out, "%smeasuring for %s, stage %d of %d: ", b->done == earlier ? "\n" : "",
+            b->job->path, b->done + 1, b->stages);
+    if (s->ranks)
+        fprintf(out, "%d rank%s at once, %s", s->ranks, s->ranks == 1 ? "" : "s",
+                s->type == TRINE_F32 ? "fp32" : "bf16");
+    else
+        fputs("collectives and messages", out);
+    double each = 1e-9 * (double)(clock_ns() - began) / fmax(b->done - earlier, 1);
+    if (b->done > earlier)
+        fprintf(out, "; about %s left", human_duration(left, each * (b->stages - b->done)));
+    fputc('\n', out);
+    fflush(out);
+}
+
+/* Collective over: world. */
+static trine_status measure_stages(bench *b, FILE *out) {
+    bool root = trine_world_rank(b->job->world) == 0;
+    trine_comm *world = trine_mesh_group(b->job->mesh, TRINE_WORLD);
+    uint64_t began = clock_ns();
+    stage list[STAGES];
+    b->stages = stages_of(b, list);
+    TRY(trine_world_agree(b->job->world, root ? status_user(take_partial(b, out)) : TRINE_OK));
+    int32_t known[2] = {b->done, b->h.measured.count};
+    TRY(trine_broadcast(world, known, 2, TRINE_I32, 0));
+    b->h.measured.count = known[1]; /* on other ranks these points are not read */
+    for (b->done = known[0]; b->done < b->stages;) {
+        const stage *s = &list[b->done];
+        if (root) say_stage(b, s, known[0], began, out);
+        TRY(s->ranks ? measure_share(b, s->ranks, s->type)
+                     : hardware_links_measure(&b->h.measured, b->job));
+        b->done++;
+        bool keeps = root && b->done < b->stages;
+        TRY(trine_world_agree(b->job->world, keeps ? status_user(keep_partial(b)) : TRINE_OK));
+    }
+    return TRINE_OK;
 }
 
 /* ---- What it is worth ------------------------------------------------------------------------ */
@@ -300,9 +438,12 @@ static void report(const bench *b, FILE *out) {
 }
 
 static trine_status finish(bench *b, FILE *out) {
+    char partial[HARDWARE_PATH];
     if (trine_world_rank(b->job->world) != 0) return TRINE_OK;
     set_numbers(b);
-    TRY(write_file(b));
+    TRY(write_file(b, b->job->path));
+    partial_path(b, partial);
+    if (partial[0]) unlink(partial);
     report(b, out);
     return TRINE_OK;
 }
@@ -323,9 +464,12 @@ static trine_status measure_all(bench *b, FILE *out) {
     TRY(trine_all_reduce(b->node, &threads, &threads, 1, TRINE_I32, TRINE_SUM));
     b->threads = threads < device_node_cpus() ? threads : device_node_cpus();
     TRY(trine_world_agree(b->job->world, status_user(check_nodes(b))));
-    TRY(measure_operators(b));
-    TRY(hardware_links_measure(&b->h.measured, b->job));
+    TRY(measure_stages(b, out));
     return trine_world_agree(b->job->world, status_user(finish(b, out)));
+}
+
+bool hardware_partial(const char *path, char partial[HARDWARE_PATH]) {
+    return snprintf(partial, HARDWARE_PATH, "%s.partial", path) < HARDWARE_PATH;
 }
 
 trine_status hardware_measure(const hardware_job *job, FILE *out) {

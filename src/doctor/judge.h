@@ -72,6 +72,10 @@ double judge_median_of(const doctor_job *job, size_t offset);
 /* Prints an ascending list: "rank 3", "ranks 0-3, 6". Returns text. Pure. */
 char *judge_ranks(char *text, size_t size, const int *ranks, int count);
 
+/* The rank whose threads had the least of their cores' time, if that is below JUDGE_SHARE and no ranks of the
+ * job share its cores: something else runs there. NULL: none. Pure. */
+const doctor_rank *judge_busiest(const doctor_job *job);
+
 /* The lowest rank of a node, or NULL. Pure. */
 const doctor_rank *judge_node(const doctor_job *job, int node);
 

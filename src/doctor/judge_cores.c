@@ -239,6 +239,16 @@ static void judge_rate(findings *found, const doctor_job *job, int node, const r
     free(ranks);
 }
 
+const doctor_rank *judge_busiest(const doctor_job *job) {
+    const doctor_rank *least = NULL;
+    for (int n = 0; n < job->rank_count; n++) {
+        const doctor_rank *r = &job->ranks[n];
+        if (is_kept_waiting(r, least ? least->share : JUDGE_SHARE) && !is_crowded(job, r))
+            least = r;
+    }
+    return least;
+}
+
 /* A node with busy processors may be slow on all ranks, which no median shows. */
 static void judge_busy(findings *found, const doctor_job *job, int node, double flops) {
     int *ranks, n = judge_choose(&ranks, job, node, is_kept_waiting, JUDGE_SHARE), kept = 0;

@@ -106,6 +106,16 @@ static trine_status measure(examination *v) {
     return status;
 }
 
+static doctor_job job_of(const examination *v) {
+    return (doctor_job){.ranks = v->ranks,
+                        .rank_count = trine_world_size(v->world),
+                        .node_count = mesh_node_count(v->mesh),
+                        .pairs = v->pairs,
+                        .pair_count = v->pair_count,
+                        .gpus_wanted = v->options->kind == DEVICE_CUDA,
+                        .memory_wanted = v->options->memory};
+}
+
 static bool can_start(const findings *found) {
     return !found->count || found->list[0].severity != FINDING_STOPS;
 }
@@ -113,13 +123,7 @@ static bool can_start(const findings *found) {
 static trine_status report(examination *v, FILE *out, bool *starts) {
     findings *found = calloc(1, sizeof *found);
     CHECK(found, TRINE_ENOMEM, "no memory for the findings");
-    const doctor_job job = {.ranks = v->ranks,
-                            .rank_count = trine_world_size(v->world),
-                            .node_count = mesh_node_count(v->mesh),
-                            .pairs = v->pairs,
-                            .pair_count = v->pair_count,
-                            .gpus_wanted = v->options->kind == DEVICE_CUDA,
-                            .memory_wanted = v->options->memory};
+    const doctor_job job = job_of(v);
     judge(found, &job);
     *starts = can_start(found);
     double seconds = 1e-9 * (double)(clock_ns() - v->began);
@@ -131,11 +135,28 @@ static trine_status report(examination *v, FILE *out, bool *starts) {
     return status_user(status);
 }
 
+/* What is measured beside something else is no number of this machine. On rank 0. */
+static trine_status check_idle(const examination *v, bool *busy) {
+    const doctor_job job = job_of(v);
+    const doctor_rank *r = judge_busiest(&job);
+    *busy = r && !v->options->quick;
+    CHECK(!*busy || v->options->busy, TRINE_EUNSUPPORTED,
+          "--write-hardware: something else runs on %s: rank %d's threads had %.0f%% of their "
+          "cores' time, and on an idle "
+          "machine have %.0f%% or more; end it (top), look at the control group's limits, or "
+          "measure so with --busy",
+          r->host, r->rank, 100 * r->share, 100 * JUDGE_SHARE);
+    return TRINE_OK;
+}
+
 /* Rank 0's option counts. */
 static trine_status write_hardware(examination *v, FILE *out) {
     int32_t wanted = v->options->hardware != NULL;
+    bool busy = false;
     TRY(trine_broadcast(trine_mesh_group(v->mesh, TRINE_WORLD), &wanted, 1, TRINE_I32, 0));
     if (!wanted) return TRINE_OK;
+    TRY(trine_world_agree(v->world,
+                          v->own.rank == 0 ? status_user(check_idle(v, &busy)) : TRINE_OK));
     comm_doing("measuring for a hardware file");
     const hardware_job job = {.world = v->world,
                               .mesh = v->mesh,
@@ -145,7 +166,8 @@ static trine_status write_hardware(examination *v, FILE *out) {
                               .threads = v->own.threads,
                               .path = v->options->hardware,
                               .runs = v->options->runs,
-                              .quick = v->options->quick};
+                              .quick = v->options->quick,
+                              .busy = busy};
     TRY(hardware_measure(&job, out));
     comm_doing(NULL);
     return TRINE_OK;

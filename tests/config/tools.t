@@ -171,6 +171,7 @@ walk_doctor() {
     refuses="--write-hardware $dir/made --device ref" # of the CPU alone
     not idle doctor "--runs 1" "" "$refuses"
     not idle doctor --quick "" "$refuses"
+    not idle doctor --busy "" "$refuses"
 }
 
 for program in generate eval tokens tokenizer export plan prove report doctor; do walk $program; done

@@ -97,6 +97,55 @@ doctor 2 --quick --runs 1 --write-hardware "$dir/two.json"
     ! has "^  not measured: collectives"
 result $? "of two ranks: also both at once, and what they send"
 
+stages=$(sed -n 's/^measuring for .*two.json, stage 1 of \([0-9]*\): 1 rank at once, fp32$/\1/p' "$dir/out")
+[ "$(grep -c "^measuring for .*two.json, stage [2-9] of $stages: .*; about .* left$" "$dir/out")" = "$((stages - 1))" ] &&
+    [ ! -e "$dir/two.json.partial" ]
+result $? "a line for each stage, with the time that is left"
+
+# kinds FILE: of its points, with type and ranks
+kinds() { grep -o '^ *\["[^[]*' "$1" | sort -u; }
+# One that is stopped keeps what was measured, and the next one goes on from there.
+stopped() {
+    tools/mpirun.sh -np 2 "$BUILD/trine-doctor" $quick --quick --runs 2 --write-hardware "$dir/kept.json" >"$dir/out" 2>"$dir/err" &
+    eventually 300 test -e "$dir/kept.json.partial" && kill -TERM $!
+    wait $!
+    [ -e "$dir/kept.json.partial" ] && [ ! -e "$dir/kept.json" ] && hardware "$dir/kept.json.partial" &&
+        grep -q "\"about\": \".* --runs 2\"" "$dir/kept.json.partial"
+}
+check "what was measured before a stop is a hardware file" stopped
+cp "$dir/kept.json.partial" "$dir/other.json.partial"
+doctor 2 --quick --runs 2 --write-hardware "$dir/kept.json"
+done=$(sed -n "s/.*kept.json.partial has \([1-9]\) of $stages stages of an earlier job.*/\1/p" "$dir/out")
+[ $status -eq 0 ] && [ "$(grep -c '^measuring for' "$dir/out")" = "$((stages - done))" ] && hardware "$dir/kept.json" &&
+    [ ! -e "$dir/kept.json.partial" ] && kinds "$dir/kept.json" >"$dir/kinds" && kinds "$dir/two.json" | cmp - "$dir/kinds" &&
+    [ -z "$(grep -o '^ *\["[^]]*\]' "$dir/kept.json" | sort | uniq -d)" ]
+result $? "and the same command measures only the rest: the kinds of points that a whole one has, none twice"
+doctor 2 --quick --runs 1 --write-hardware "$dir/other.json"
+[ $status -eq 0 ] && has "other.json.partial is of another measurement, \".* --runs 2\": it is not used" &&
+    [ "$(grep -c '^measuring for' "$dir/out")" = "$stages" ]
+result $? "that of other options is not used, and it says so"
+sed 's/; partial: .*/",/' "$dir/two.json" >"$dir/mine.json.partial"
+doctor 2 --quick --runs 1 --write-hardware "$dir/mine.json"
+[ $status -ne 0 ] && says 1 "mine.json.partial exists and is no partial hardware file; move it away"
+result $? "a file of that name that is something else stays"
+
+# beside_a_loop ARGUMENTS...: on one processor, of which a loop has half
+beside_a_loop() {
+    taskset -c "$first" sh -c 'while :; do :; done' &
+    loop=$!
+    run taskset -c "$first" "$BUILD/trine-doctor" --seconds 0.3 "$@"
+    kill -KILL $loop
+    wait $loop
+    return 0
+}
+beside_a_loop --write-hardware "$dir/busy.json"
+[ $status -ne 0 ] && [ ! -e "$dir/busy.json" ] &&
+    grep -q "something else runs on $host: rank 0's threads had [1-8]*[0-9]% of their cores' time, and on an idle machine have 90%" "$dir/err"
+result $? "a busy machine is refused, with what was seen"
+beside_a_loop --quick --runs 1 --write-hardware "$dir/busy.json"
+[ $status -eq 0 ] && [ -s "$dir/busy.json" ]
+result $? "but not with --quick"
+
 doctor 2 --device cuda --cuda-library "$dir/none.so" --write-hardware "$dir/gpu.json"
 [ $status -ne 0 ] && says 1 "--write-hardware with --device cuda: only --device cpu is measured" && [ ! -e "$dir/gpu.json" ]
 result $? "no hardware file of GPUs"

@@ -146,6 +146,10 @@ static void busy_everywhere(void **state) {
     for (int r = 0; r < EACH; r++) ranks[r].share = 0.5 + 0.05 * r;
     (void)only(FINDING_HURTS, "busy-processors",
                "ranks 0-3 on n0: their threads had as little as 50%");
+    assert_ptr_equal(judge_busiest(&job), &ranks[0]);
+    for (int r = 0; r < EACH; r++)
+        ranks[r].cores[0] = 1; /* the job's own ranks wait for each other */
+    assert_null(judge_busiest(&job));
 }
 
 /* ---- Cores ---- */
