@@ -127,7 +127,7 @@ dead_status() {
 # After an abort on a busy machine Open MPI 4.1's mpirun (with PMIx 4.2) sometimes deadlocks in
 # PMIx_server_finalize: all ranks are dead, and it never reaps them. Kills it after ten seconds in that state, and writes
 # the ranks' status, which mpirun would have exited with, to descriptor 4; at once if this script was killed.
-kill_if_hung() { # kill_if_hung MPIRUN SCRIPT, as they are remembered
+kill_if_hung() { # kill_if_hung MPIRUN SCRIPT, both as they are remembered
     dead=0 pid=${1%:*}
     while is_there "$1"; do
         sleep 1
@@ -142,13 +142,15 @@ kill_if_hung() { # kill_if_hung MPIRUN SCRIPT, as they are remembered
     done
 }
 
-# watch MPIRUN SCRIPT: in a subshell, so that it is a child of neither. It must not keep the outputs open, or a reader of a
-# pipe waits for it.
+# watch MPIRUN SCRIPT: MPIRUN as it is remembered, SCRIPT a number; in a subshell, so that it is a child of neither. It
+# must not keep the outputs open, or a reader of a pipe waits for it. The script's birth is read here, by another
+# process: QEMU makes up what a process that it emulates reads in its own /proc/PID/stat.
 watch() {
     (
         exec </dev/null >/dev/null 2>&1 3<&-
         trap '' INT TERM HUP
-        kill_if_hung "$1" "$2" &
+        born "$2"
+        kill_if_hung "$1" "$2:$born" &
     )
 }
 
@@ -193,8 +195,6 @@ asked() {
 # attend ARGUMENTS...: runs mpirun and exits as it does
 attend() {
     first='' told='' job=''
-    born $$
-    script=$$:$born
     began=$(date +%s)
     trap 'asked INT' INT
     trap 'asked TERM' TERM
@@ -211,7 +211,7 @@ attend() {
     born $!
     job=$!:$born
     exec 3<&-
-    watch "$job" "$script"
+    watch "$job" $$
     # A trap interrupts the wait; if mpirun has exited meanwhile, it may be known no longer (127).
     status=127
     while
