@@ -4,7 +4,7 @@
 #                     build/libtrine_cuda.so, which they open for --device cuda (tools/cuda.sh)
 #   make check        install missing packages, build, check the layering, run all tests
 #                     DEVICE=cuda: only the tests that use a GPU, on the real one (docs/gpu.md)
-#   make check-full   the long tests in parts of at most half an hour each, with a table of their times;
+#   make check-full   the long tests in parts of minutes to an hour each, with a table of their times;
 #                     PART="ckpt lost" selects parts: ckpt (checkpoints), lost (killed runs, two jobs), wait (stopped
 #                     ranks), mix (every layout), cover (every option with every other), exact (--exact on every
 #                     layout), gpu (the mix, emulated), races (of all kernels; shared memory, for longer), bare (make demo and make check on a minimal

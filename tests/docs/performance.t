@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/performance.md: its table of memory and traffic by ZeRO stage.
+# docs/performance.md: its table of memory and traffic by ZeRO stage; a figure of docs/schedules.md.
 . tests/lib.sh
 needs awk
 
@@ -23,4 +23,15 @@ by_stage() {
         [ "$(wc -l <"$dir/by_stage")" -eq 6 ]
 }
 check "docs/performance.md: memory and traffic by ZeRO stage are those of the dry run" by_stage
+
+# docs/schedules.md: how long stages wait where W follows its I at once.
+bubble() {
+    "$BUILD/train_gpt" --dry-run --model gpt2 --num-layers 8 --pp 4 --schedule zb --num-virtual-stages-per-pipeline-rank 2 \
+        --micro-batch-size 1 --global-batch-size 8 "$@" | sed -n 's/.*; bubble //p'
+}
+waits() {
+    full=$(bubble --recompute-granularity full) none=$(bubble) kept=$(bubble --recompute-granularity full --keep-recomputed)
+    [ "$none" = "$kept" ] && grep -q "^longer: $full instead of $none for \`zb\` with V 2, P 4 and M 8" docs/schedules.md
+}
+check "docs/schedules.md: the bubble with recomputation and without" waits
 done_testing
