@@ -28,6 +28,7 @@ typedef struct {
     bool sequence, exact_threads;
     double dropout;
     bool base_bf16;
+    int exact_tp;     /* > 0: exact, in so many parts of tp */
     bool ring, trace; /* the recorder (docs/seeing.md), on two ranks, which have calls to record */
     int lora;         /* rank of adapters */
     const char *targets;
@@ -52,6 +53,8 @@ static const setting settings[] = {
      .exact_threads = true,
      .bf16 = true,
      .base_bf16 = true},
+    {.name = "exact-parts", .title = "--exact, 2 parts of tp", .tp = 1, .exact_tp = 2},
+    {.name = "exact-tp", .title = "--exact, tp 2", .tp = 2, .exact_tp = 2},
     {.name = "ring", .title = "ring of two steps, tp 2", .tp = 2, .ring = true},
     {.name = "trace", .title = "--trace of all, tp 2", .tp = 2, .trace = true},
     {.name = "lora-bf16",
@@ -107,6 +110,8 @@ static void apply(const bench *b, trine_config *c, const setting *s) {
     c->parallel.recompute = s->recompute;
     c->parallel.sequence_parallel = s->sequence;
     c->parallel.exact_threads = s->exact_threads;
+    c->parallel.exact = s->exact_tp > 0;
+    c->parallel.exact_tp = s->exact_tp;
     c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
     c->model.lora.rank = s->lora;
     if (s->lora) snprintf(c->model.lora.targets, sizeof c->model.lora.targets, "%s", s->targets);
@@ -195,13 +200,14 @@ static trine_status measure(bench *b, const setting *v) {
 }
 
 static trine_status check_only(const char *only) {
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    char names[256] = "";
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
-    return status_user(RAISE(TRINE_EINVAL,
-                             "--only %s: unknown setting; use bf16, selective, full, full-bf16, "
-                             "sequence, dropout, exact, exact-bf16, ring, trace, lora-bf16 or "
-                             "lora-all-bf16",
-                             only));
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", settings[i].name);
+    }
+    return status_user(
+        RAISE(TRINE_EINVAL, "--only %s: unknown setting; use one of %s", only, names));
 }
 
 static trine_status measure_all(bench *b) {
