@@ -756,7 +756,7 @@ function show_planned(p, name, measured, several) {
   var rows = planned_rows(p, factor), end = p.span * factor, text = in_time ? micros : function (x) { return digits(x, 4); };
   root.appendChild(el("h3", {}, "As planned: a row a stage" + (several ? " (" + name + ")" : "")));
   root.appendChild(el("p", { "class": "note" }, p.unit === "s" ? "Times of " + data.hardware + "." :
-    in_time ? "The schedule with F : B = 1 : 2, scaled so that the passes of its busiest stage take as long as measured; messages take no time." :
+    in_time ? "Simulated with F : B = 1 : 2, scaled so that the busiest stage's passes take as long as measured; messages take no time." :
     "In units of time: a forward pass of a chunk takes 1, a backward pass 2 (its two halves 1 each); messages take no time."));
   var range = measured ? [0, Math.max(end, measured.range[1] - measured.range[0])] : [0, end];
   var picture = new Picture({ title: "the pipeline as planned", rows: rows, width: 6, flags: false, range: range, moment: text,
@@ -786,7 +786,7 @@ function show_pipeline() {
   if (!t && !drawn_plans.length) return;
   root.appendChild(el("h2", {}, "Pipeline"));
   var texts = [];
-  if (t && known(t.bubble)) texts.push("Measured bubble " + percent(t.bubble) + " (no pass of the model runs, from the first to the last of a step, over all ranks)");
+  if (t && known(t.bubble)) texts.push("Measured bubble " + percent(t.bubble) + " (the share of the time from a step's first pass to its last in which a rank runs no pass, over all ranks)");
   plans.forEach(function (x) {
     var who = plans.length > 1 ? x.name + ": " : "";
     if (known(x.p.bubble)) texts.push(who + "by the schedule's formula " + percent(x.p.bubble));
@@ -794,7 +794,7 @@ function show_pipeline() {
   });
   if (texts.length) root.appendChild(el("p", {}, (t && known(t.bubble) ? "" : "Bubble: ") + texts.join("; ") + "."));
   var measured = t ? show_measured(t) : null;
-  if (t && known(t.error)) root.appendChild(el("p", { "class": "note" }, "Clocks of ranks agree to " + micros(t.error) + "; times over ranks are no better known."));
+  if (t && known(t.error)) root.appendChild(el("p", { "class": "note" }, "The ranks' clocks agree to " + micros(t.error) + ": times between ranks are that exact."));
   if (t && plans.length && !drawn_plans.length)
     root.appendChild(el("p", { "class": "note" }, "No plan of these logs has the " + (t.layout ? "layout of the trace, " + t.layout : "stages of the trace") + "."));
   drawn_plans.slice(0, most).forEach(function (x) { show_planned(x.p, x.name, measured, plans.length > 1); });
@@ -869,7 +869,7 @@ function show_time() {
       return { name: s.stage < 0 ? "all ranks" : "stage " + s.stage, parts: parts, total: micros(sum(parts)) };
     });
     bars(rows, t.parts, Math.max.apply(null, rows.map(function (r) { return sum(r.parts); })), micros);
-    root.appendChild(el("p", { "class": "note" }, "The mean of a stage's ranks" + (t.complete ? ", over " + plural(t.complete, "traced step") + "." : ", of a step that is not complete.") +
+    root.appendChild(el("p", { "class": "note" }, "The mean of a stage's ranks" + (t.complete ? ", over " + plural(t.complete, "traced step") + "." : ", of an incomplete step.") +
       " A collective begins when its last rank comes; what the others wait for it is “waiting for a late rank”."));
   }
   forecasts.forEach(function (x) {
@@ -910,7 +910,7 @@ function show_verdict() {
   var t = data.trace;
   if (!t) return;
   var unfinished = t.steps.some(function (_, n) { return n % 5 === 4 && t.steps[n] & 2; });
-  if (t.why) root.appendChild(el("p", { "class": "verdict" }, "The last steps were written because of: " + t.why + name_running(t, unfinished)));
+  if (t.why) root.appendChild(el("p", { "class": "verdict" }, "Why the last steps were written: " + t.why + name_running(t, unfinished)));
   if (unfinished && t.ranks.some(function (r) { return r.state; }))
     root.appendChild(table([["rank", "text"], ["where it was", "text long"]], t.ranks.map(function (r) { return [rank_name(r), r.state || "–"]; })));
   if (t.ranks.length < 2 || !t.complete || unfinished) return;
@@ -928,7 +928,7 @@ function show_late() {
   if (!t || t.ranks.length < 2) return;
   var list = late_list(t);
   function row(x) { return [rank_name(x.rank), micros(x.caused), micros(x.waited), micros(x.own), x.ratio ? "× " + digits(x.ratio, 3) : "–", percent(x.own / x.step)]; }
-  var head = [["rank", "text"], ["others waited for it"], ["it waited for others"], ["its own work"], ["beside its stage's median"], ["of its step"]];
+  var head = [["rank", "text"], ["others waited for it"], ["it waited for others"], ["own work"], ["own work / median of its stage"], ["own work / step"]];
   root.appendChild(el("h2", {}, "Ranks by lateness"));
   root.appendChild(table(head, list.slice(0, 16).map(row)));
   if (list.length > 16) root.appendChild(el("details", {}, el("summary", {}, "the other " + (list.length - 16) + " ranks"), table(head, list.slice(16).map(row))));
@@ -1029,7 +1029,7 @@ function show_checkpoints() {
   if (!rows.length) return;
   root.appendChild(el("h2", {}, "Checkpoints"));
   root.appendChild(table([["run", "text"], ["number"], ["after steps", "text long"]], rows));
-  root.appendChild(el("p", { "class": "note" }, "As far as a later line of the log tells: one that was saved after the last line is not in it."));
+  root.appendChild(el("p", { "class": "note" }, "Checkpoints that a later line of the log records: one saved after the last line is missing."));
 }
 
 /* ---- Samples of text --------------------------------------------------------------------------------------------- */
