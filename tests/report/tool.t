@@ -162,14 +162,14 @@ check "the page names no other file" alone
 
 # ---- Samples: texts, as they may stand in a page
 
-printf '\357\273\277In the </pre><script>\r\nbeginning\ta\033[31mb\000c\177 \302\205\342\200\256 \303\251\360\237\230\200\r' >"$dir/said.txt"
+printf '\357\273\277In the </pre><script>\r\nbeginning\ta\033[31mb\000c\177 \302\205\342\200\256\342\201\246 \303\251\360\237\230\200\r' >"$dir/said.txt"
 awk 'BEGIN { for (n = 0; n < 8191; n++) printf "x"; printf "\303\251more" }' >"$dir/long.txt"
 : >"$dir/empty.txt"
 check "texts become a part of the page" page "$dir/first" --sample "$dir/said.txt" --sample "$dir/long.txt" --sample "$dir/empty.txt"
 check "as text, without control characters, the first 8 KiB in whole characters" holds '
     my ($s, $l, $e) = @{$j->{samples}}; my $no = "\x{fffd}";
     @{$j->{samples}} == 3 && $s->{path} eq "'"$dir/said.txt"'" && !$s->{cut} && $l->{cut} && $l->{text} eq "x" x 8191 && $e->{text} eq "" && !$e->{cut} &&
-    $s->{text} eq "In the </pre><script>\nbeginning\ta$no\[31mb${no}c$no $no$no \x{e9}\x{1f600}\n"'
+    $s->{text} eq "In the </pre><script>\nbeginning\ta$no\[31mb${no}c$no $no$no$no \x{e9}\x{1f600}\n"'
 check "as many script elements end as begin" elements
 page "$dir/first"
 check "without texts there is no such part" holds '!exists $j->{samples}'

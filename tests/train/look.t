@@ -71,6 +71,12 @@ changes() {
     sed -n 's/^  - \(--.*\) saves .*/\1/p' "$dir/err" | sed 's/, on .*//' >"$dir/changes"
     [ "$(wc -l <"$dir/changes")" -eq 3 ] || return 1
     while read -r change; do fits --memory 3G $change || return 1; done <"$dir/changes"
+    # Of a change the whole counts: with 1 KiB less than it needs it is not named.
+    change=$(head -n 1 "$dir/changes")
+    fits --memory 1T $change || return 1
+    bytes=$(awk '/^heaviest/ { printf "%.0f", $6 * 1048576 }' "$dir/out")
+    ! fits --memory $((bytes + 1024)) && grep -q -F -e "  - $change" "$dir/err" &&
+        ! fits --memory $((bytes - 1024)) && ! grep -q -F -e "  - $change" "$dir/err"
 }
 check "--memory: what fits is said to fit, and what does not has three changes, with each of which it does" changes
 job 2 --data-path "$data" --dp 2 --train-iters 1 --memory 1M
