@@ -116,8 +116,12 @@ explained "--adam-beta1 0.95" "the first moment of wte.weight differs" "${agree}
     "the file's moments are those of --adam-beta1 0.9; here it is 0.95" &&
     explained "--adam-beta2 0.95" "${agree}the second moments differ: compare --adam-beta2" "those of --adam-beta2 0.999; here it is 0.95" &&
     explained "--adam-beta1 0.8 --adam-beta2 0.95" "if both clip alike, the file's moments are those of --adam-beta1 0.9 --adam-beta2 0.999" &&
-    explained "--clip-grad 0" "the file's moments are those of --clip-grad 1; here it is 0"
+    explained "--clip-grad 0" "the file's moments are those of --clip-grad 1; here it is 0" &&
+    mv "$dir/foreign" "$dir/clipped" && verify 2 --steps 2 --fingerprint "$dir/free" -- --dp 2 --clip-grad 0 && [ "$status" -eq 0 ] &&
+    sed '1s/"options":.*"machine"/"machine"/' "$dir/free" >"$dir/foreign" &&
+    explained "" "moments are those of gradients that are not clipped: --clip-grad 0; here it is 1"
 result $? "gradients agree and moments do not: which of beta1, beta2 and the clipping of the norm the file has"
+[ ! -e "$dir/clipped" ] || mv "$dir/clipped" "$dir/foreign"
 
 explained "--lr 2e-3 --lr-decay-style constant" "${agree}and so do the moments: compare --lr" "a learning rate of 0.001 in step 1; here it is 0.002" &&
     explained "--weight-decay 0.5 --decay-all" "step 2: the output of" "$agree" "those of --weight-decay 0.01; here: --weight-decay 0.5 --decay-all" &&
