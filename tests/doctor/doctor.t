@@ -133,7 +133,7 @@ result $? "a file of that name that is something else stays"
 beside_a_loop() {
     taskset -c "$first" sh -c 'while :; do :; done' &
     loop=$!
-    run taskset -c "$first" "$BUILD/trine-doctor" --seconds 0.3 "$@"
+    LIMIT=60 run taskset -c "$first" "$BUILD/trine-doctor" --seconds 0.3 "$@"
     kill -KILL $loop
     wait $loop
     return 0
