@@ -22,6 +22,9 @@ number=0
 failed=0
 : >"$dir/statuses"
 
+# What programs print is text: Open MPI 5's mpirun writes a NUL among it, of which grep would only say that it matches.
+grep() { command grep -a "$@"; }
+
 # packages GROUP...: installs what is missing of these groups of tools/deps.sh; the test's PATH has the commands of
 # what was there when the run began, so it is made again. Output on standard error; false if they cannot be installed.
 packages() {
