@@ -117,12 +117,18 @@ static trine_status may_share(const bench *b, int ranks, bool *may) {
 }
 
 /* Collective over: world. */
+static trine_status find_bound(bench *b, int ranks, bool *may) {
+    TRY(may_share(b, ranks, may));
+    b->bound |= !*may;
+    return TRINE_OK;
+}
+
+/* Collective over: world. */
 static trine_status measure_share(bench *b, int ranks, trine_dtype type) {
     device *d;
     measure m = {0};
     bool may = false;
-    TRY(may_share(b, ranks, &may));
-    b->bound |= !may;
+    TRY(find_bound(b, ranks, &may));
     if (!may) return TRINE_OK;
     TRY(trine_world_agree(b->job->world, open_share(b, ranks, type, &d)));
     trine_status status = TRINE_OK;
@@ -375,7 +381,11 @@ static trine_status measure_stages(bench *b, FILE *out) {
     TRY(trine_world_agree(b->job->world, root ? status_user(take_partial(b, out)) : TRINE_OK));
     int32_t known[2] = {b->done, b->h.measured.count};
     TRY(trine_broadcast(world, known, 2, TRINE_I32, 0));
-    b->h.measured.count = known[1]; /* on other ranks these points are not read */
+    b->h.measured.count = known[1];      /* on other ranks these points are not read */
+    for (int n = 0; n < known[0]; n++) { /* the report says it of all stages */
+        bool may = true;
+        if (list[n].ranks) TRY(find_bound(b, list[n].ranks, &may));
+    }
     for (b->done = known[0]; b->done < b->stages;) {
         const stage *s = &list[b->done];
         if (root) say_stage(b, s, known[0], began, out);
