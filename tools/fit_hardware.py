@@ -10,12 +10,21 @@ are changed until Huber's function of the logarithms of predicted over measured 
 each set counts the same, however many rows it has), and written into the file with --write, which also writes the
 mean and the worst error of the rows to which nothing was fitted (--judge; without one, of all) as "checked", from which
 trine-plan makes the ranges of times. --each leaves each row out in turn, --parts prints the errors with each part of the
-model switched off.
+model switched off. --constant RATE prints the errors of a planner that knows a model's flops and one rate of all GPUs.
+--layouts prints, for the rows of one model and batch, by how much the layout that is predicted to be the fastest is
+slower than the one that was, and Spearman's rank correlation.
 """
-import argparse, csv, io, json, math, os, subprocess, tempfile
+import argparse, collections, csv, io, json, math, os, subprocess, tempfile
 
 OUTLIER = 0.05  # of a logarithm
 PARTS = "memory-bound tp gradient-adds bubble dp tiles messages head update host".split()
+
+
+def step_flops(row):
+    """Of a step by the formulas of the two papers: with the forward pass twice where all is recomputed."""
+    b, s, l, h, v = (float(row[n]) for n in ("batch", "seq", "layers", "hidden", "vocab"))
+    passes = 4 if row["recompute"] == "full" else 3
+    return 24 * passes * b * s * l * h * h * (1 + s / (6 * h) + v / (4 * passes * l * h))
 
 
 def measured(row):
@@ -25,9 +34,7 @@ def measured(row):
     if row.get("metric") == "iter_time":
         return float(row["value"])
     if row.get("metric") == "tflops_gpu_96BslhH":
-        b, s, l, h, v = (float(row[n]) for n in ("batch", "seq", "layers", "hidden", "vocab"))
-        flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h))
-        return flops / (float(row["value"]) * 1e12 * float(row["gpus"]))
+        return step_flops(row) / (float(row["value"]) * 1e12 * float(row["gpus"]))
     return None
 
 
@@ -174,6 +181,29 @@ def errors(name, logs):
           f"worst {100 * e[-1]:.2f}%", flush=True)
 
 
+def ranks(values):
+    place = {n: rank for rank, n in enumerate(sorted(range(len(values)), key=values.__getitem__))}
+    return [place[n] for n in range(len(values))]
+
+
+def layouts(rows, predicted):
+    """How well the predictions choose among the layouts of each model, batch and number of GPUs."""
+    groups = collections.defaultdict(list)
+    for row, pair in zip(rows.rows, zip(predicted, rows.seconds)):
+        groups[tuple(row[n] for n in ("hidden size", "# layers", "global batch", "# GPUs"))].append(pair)
+    correlations = []
+    for (hidden, layers, batch, gpus), pairs in groups.items():
+        n = len(pairs)
+        if n < 2:
+            continue
+        behind = min(pairs)[1] / min(m for _, m in pairs) - 1
+        apart = sum((a - b) ** 2 for a, b in zip(*map(ranks, zip(*pairs))))
+        correlations.append(1 - 6 * apart / (n * (n * n - 1)))
+        print(f"{layers} layers of {hidden}, batch {batch}, {gpus} GPUs: {n} layouts, the first {100 * behind:.1f}% slower "
+              f"than the fastest, rank correlation {correlations[-1]:.2f}")
+    print(f"mean rank correlation {sum(correlations) / len(correlations):.2f}")
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("hardware")
@@ -184,6 +214,8 @@ def main():
     a.add_argument("--write", action="store_true")
     a.add_argument("--each", action="store_true")
     a.add_argument("--parts", action="store_true")
+    a.add_argument("--constant", type=float, metavar="RATE")
+    a.add_argument("--layouts", action="store_true")
     a.add_argument("--verbose", action="store_true")
     k = a.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -203,6 +235,11 @@ def main():
         for s in sets + judged:
             logs = s.logs(fit.scratch)
             errors(s.name, logs)
+            if k.constant:
+                errors(f"{k.constant:g} FLOP/s: {s.name}", [math.log(step_flops(r) / k.constant / float(r["gpus"]) / m)
+                                                            for r, m in zip(s.rows, s.seconds)])
+            if k.layouts:
+                layouts(s, s.predict(fit.scratch))
             if s in (judged or sets):
                 checks.append((s.name, logs))
             for row, m, x in zip(s.rows, s.seconds, logs) if k.verbose else ():

@@ -26,6 +26,9 @@ plan() {
         --tp "$tp" --pp "$pp" --global-batch-size 512 "$@"
 }
 
+# What docs/measured.md asks of text with figures.
+held="<!-- held: tests/train/memory_page.t -->"
+
 # row LAYERS HIDDEN HEADS TP PP ZERO RECOMPUTE MICRO SECONDS: one line of a table. Traffic of the first rank of stage 0
 # crosses the network where its group spans nodes: dp with one stage, the messages of pp otherwise.
 row() {
@@ -61,7 +64,7 @@ predict() {
 # model NAME LAYERS HIDDEN HEADS: a table; standard input has lines of TP PP ZERO RECOMPUTE MICRO
 model() {
     parameters=$(plan "$2" "$3" "$4" 8 1 | sed -n 's/^model.*: \(.*\) parameters$/\1/p')
-    echo "**$1**: $2 layers, hidden $3, $4 heads, $parameters parameters."
+    echo "**$1**: $2 layers, hidden $3, $4 heads, $parameters parameters. $held"
     echo
     echo "| dp x tp x pp | ZeRO | recompute | micro-batch | GiB, heaviest rank | bubble | GiB sent inside the node | between nodes | seconds a step, predicted |"
     echo "|---|---|---|---|---|---|---|---|---|"
@@ -69,6 +72,7 @@ model() {
     while read -r tp pp zero recompute micro seconds; do
         row "$2" "$3" "$4" "$tp" "$pp" "$zero" "$recompute" "$micro" "$seconds"
     done <"$dir/seconds"
+    echo "$held"
     echo
 }
 

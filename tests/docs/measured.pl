@@ -7,7 +7,7 @@ use warnings;
 my $FIGURE = qr{
     (?<![\w./]) (\d+(?:,\d{3})*(?:\.\d+)?) \s? (?: %|(?:s|ms|us|µs|ns|min|minutes?|hours?|seconds?)\b(?!')|[MG]B/s|[GT]FLOP/s|
         tokens/s|times\ (?:as|the)\b|CPU\ (?:s|seconds)\b ) |
-    (?<![\w./]) (\d\.\d\d+) (?!\.?\d|e-)
+    (?<![\w./]) (\d\.\d\d+) (?!\.?\d|e[-\d])
 }x;
 my $VERSION = qr/(?:glibc|PyTorch|oneDNN|GCC|Clang|MPI|MPICH|NCCL|Spack|Python|Linux|Debian|Ubuntu|transformers|version|tokenizers`?|BpeTrainer`?) \d[\d.]*/;
 
