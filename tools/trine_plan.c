@@ -412,7 +412,7 @@ static trine_status print_found(const settings *s, const search_space *space,
     trine_model model;
     int count;
     plan_print_best(space, r, stdout);
-    if (!r->count) return TRINE_OK;
+    if (!r->count) return plan_print_none(space, r);
     TRY(model_of(trainer, &model));
     plan_print_command(space, &r->best[0], trainer, &model, stdout);
     TRY(usual_layouts(space, &r->best[0], others, &count));
@@ -431,7 +431,8 @@ static trine_status read_space(const settings *s, int argc, char **argv, search_
     CHECK(!looks, TRINE_EINVAL,
           "--dry-run, --explain, --layouts and --export-schedule are train_gpt's alone");
     CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
-    CHECK(space->base.global_batch_size, TRINE_EINVAL, "--global-batch-size is missing");
+    CHECK(space->base.global_batch_size, TRINE_EINVAL,
+          "--global-batch-size is missing: layouts are compared by what they take for one batch");
     space->fixed = trainer->plan_keeps & SEARCH_ALL;
     if (trainer->plan_keeps & SEARCH_DEVICE)
         return hardware_check_device(space->rules.machine, s->hardware, "--device", *kind);

@@ -61,8 +61,12 @@ static trine_status read_bytes(void *to, const char *text) {
     return TRINE_OK;
 }
 
+/* In the largest unit of which it is a multiple. */
 static const char *print_bytes(const void *at, char text[OPTION_TEXT]) {
-    snprintf(text, OPTION_TEXT, "%" PRIu64, *(const uint64_t *)at);
+    uint64_t size = *(const uint64_t *)at;
+    int unit = 0;
+    while (size && size % 1024 == 0 && unit < 4) size /= 1024, unit++;
+    snprintf(text, OPTION_TEXT, "%" PRIu64 "%.1s", size, &"\0KMGT"[unit]);
     return text;
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "comm/api/axes.h"
 #include "plan/check_config.h"
+#include "plan/rehearse.h"
 #include "trine.h"
 
 /* ---- The rule ---- */
@@ -34,37 +35,64 @@ typedef struct {
     layout_list *out;
 } search;
 
-static bool works(const search *s, int dp, int tp, int pp) {
-    trine_layout l = s->asked;
-    l.dp = dp, l.tp = tp, l.pp = pp;
+static bool works(const search *s, trine_layout l) {
     return check_config_layout(&s->config, l, axes_size(l, ALL_AXES));
 }
 
-/* Keeps the list in order. */
-static void insert(layout_list *list, trine_layout asked, trine_layout l) {
+/* Whether --memory has room for the heaviest rank. */
+static trine_status has_room(const search *s, trine_layout l, bool *room) {
+    trine_config c = s->config;
+    rehearsal h;
+    size_t bytes = 0;
+    *room = true;
+    if (!c.parallel.memory) return TRINE_OK;
+    c.parallel.layout = l;
+    trine_status status = rehearse(&h, &c, axes_size(l, ALL_AXES), REHEARSE_PLAN);
+    if (status == TRINE_OK) status = rehearsal_bytes(&h, &bytes);
+    rehearsal_end(&h);
+    *room = bytes <= c.parallel.memory;
+    return status;
+}
+
+/* Keeps the list in order. The memory of a layout that is not among the best is not asked for. */
+static trine_status insert(search *s, trine_layout l) {
+    layout_list *list = s->out;
+    bool room;
     int at = list->count;
-    while (at > 0 && is_better(asked, l, list->at[at - 1])) at--;
-    if (at == LAYOUTS_MOST) return;
+    while (at > 0 && is_better(s->asked, l, list->at[at - 1])) at--;
+    if (at == LAYOUTS_MOST) return TRINE_OK;
+    TRY(has_room(s, l, &room));
+    if (!room) {
+        list->heavy++;
+        return TRINE_OK;
+    }
     if (list->count < LAYOUTS_MOST) list->count++;
     for (int n = list->count - 1; n > at; n--) list->at[n] = list->at[n - 1];
     list->at[at] = l;
+    return TRINE_OK;
+}
+
+static trine_layout with(const search *s, int dp, int tp, int pp) {
+    trine_layout l = s->asked;
+    l.dp = dp, l.tp = tp, l.pp = pp;
+    return l;
 }
 
 /* All dp; `ranks` of them at most. */
-static void find_dp(search *s, int tp, int pp, int ranks) {
+static trine_status find_dp(search *s, int tp, int pp, int ranks) {
     int micros = s->config.global_batch_size / s->config.micro_batch_size;
     for (int dp = 1; dp <= ranks && dp <= micros; dp++) {
+        trine_layout l = with(s, dp, tp, pp);
         bool fixed = s->config.parallel.schedule_file && dp != s->asked.dp;
-        if (micros % dp || fixed || !works(s, dp, tp, pp)) continue;
-        trine_layout l = s->asked;
-        l.dp = dp, l.tp = tp, l.pp = pp;
-        insert(s->out, s->asked, l);
+        if (micros % dp || fixed || !works(s, l)) continue;
+        TRY(insert(s, l));
     }
+    return TRINE_OK;
 }
 
 /* What dp, tp and pp must divide are different sizes, so that a tp and a pp that do not work with dp 1 work with no
  * other. */
-void layouts_find(const trine_config *config, int ranks, layout_list *out) {
+trine_status layouts_find(const trine_config *config, int ranks, layout_list *out) {
     search s = {.config = *config,
                 .asked = config->parallel.layout,
                 .promise = layouts_promise(config),
@@ -72,14 +100,15 @@ void layouts_find(const trine_config *config, int ranks, layout_list *out) {
     bool file = config->parallel.schedule_file;
     s.config.parallel.exact_dp = s.promise.exact ? s.promise.lanes : 0;
     s.config.parallel.exact_tp = s.promise.exact ? s.promise.parts : 0;
-    out->count = 0;
+    *out = (layout_list){.count = 0};
     ranks /= axes_size(s.asked, ALL_AXES & ~NAMED_AXES);
     for (int tp = 1; tp <= ranks; tp++) {
-        if (!works(&s, 1, tp, s.asked.pp)) continue;
+        if (!works(&s, with(&s, 1, tp, s.asked.pp))) continue;
         for (int pp = 1; pp <= ranks / tp && pp <= s.asked.pp; pp++)
-            if ((!file || pp == s.asked.pp) && works(&s, 1, tp, pp))
-                find_dp(&s, tp, pp, ranks / tp / pp);
+            if ((!file || pp == s.asked.pp) && works(&s, with(&s, 1, tp, pp)))
+                TRY(find_dp(&s, tp, pp, ranks / tp / pp));
     }
+    return TRINE_OK;
 }
 
 /* ---- --layouts ---- */
@@ -95,12 +124,14 @@ static trine_status resolve_asked(const trine_config *config, int *ranks, trine_
           "--layouts requires --dp, or --ranks and --global-batch-size without a schedule file: "
           "the layout that was asked for");
     if (open) l->dp = 1;
-    if (!c->data.data_path) c->data.data_path = "(none)"; /* a layout needs no data */
+    bool data = c->data.data_path != NULL;
+    if (!data) c->data.data_path = "(none)"; /* a layout needs no data */
     double product = axes_positive(*l) ? axes_product(*l) : 1;
     CHECK(product <= CHECK_CONFIG_MOST_RANKS && *ranks <= CHECK_CONFIG_MOST_RANKS, TRINE_EINVAL,
           "--layouts: too many ranks: %.0f (at most %d)", product > *ranks ? product : *ranks,
           CHECK_CONFIG_MOST_RANKS);
     TRY(trine_config_check(c, (int)product));
+    if (!data) c->data.data_path = NULL;
     if (!*ranks || (!open && *ranks > product)) *ranks = (int)product;
     return TRINE_OK;
 }
@@ -117,14 +148,16 @@ static void print_layouts(const trine_config *given, const layout_promise *p, in
     }
 }
 
-static void print_rule(const layout_promise *p, trine_layout asked, int ranks, trine_layout best,
+static void print_rule(const layout_promise *p, const trine_config *c, int ranks, trine_layout best,
                        FILE *why) {
     char text[AXES_TEXT];
+    const trine_layout asked = c->parallel.layout;
     fprintf(why, "%d rank%s: %s on %d, by rule: ", ranks, ranks == 1 ? "" : "s",
             axes_text(best, ALL_AXES, text, sizeof text), axes_size(best, ALL_AXES));
     if (p->exact)
         fprintf(why, "equal bits (dp divides %d; tp is 1, or %d / tp a power of two), ", p->lanes,
                 p->parts);
+    if (c->parallel.memory) fputs("what --memory has room for, ", why);
     fprintf(why, "pp at most %d, the most ranks, then tp %d, then pp %d, then the largest dp",
             asked.pp, asked.tp, asked.pp);
     if (!p->exact && (best.dp != asked.dp || best.tp != asked.tp))
@@ -137,13 +170,17 @@ static trine_status print(const trine_config *config, int ranks, FILE *out, FILE
     layout_list list;
     TRY(resolve_asked(config, &ranks, &c));
     layout_promise promise = layouts_promise(&c);
-    layouts_find(&c, ranks, &list);
+    TRY(layouts_find(&c, ranks, &list));
+    CHECK(list.count || !list.heavy, TRINE_EINVAL,
+          "--layouts: none of %d valid layouts of at most %d ranks has room in the --memory of a "
+          "rank",
+          list.heavy, ranks);
     CHECK(list.count, TRINE_EINVAL,
           "--layouts: no valid layout of at most %d ranks: --pp-split and schedule files are for "
           "one --pp",
           ranks);
     print_layouts(config, &promise, c.global_batch_size, &list, out);
-    if (why) print_rule(&promise, c.parallel.layout, ranks, list.at[0], why);
+    if (why) print_rule(&promise, &c, ranks, list.at[0], why);
     return output_flushed(out);
 }
 

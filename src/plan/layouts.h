@@ -5,8 +5,8 @@
  *     dp divides D, and tp is 1 or T / tp is a power of two; any pp
  *
  * The best one uses the most ranks; of those the best has the tp that was asked for, then the pp that was asked for,
- * then the larger dp, then the larger tp. No two are equally good, so everyone who asks gets the same answer. The
- * memory of a rank is not considered.
+ * then the larger dp, then the larger tp. No two are equally good, so everyone who asks gets the same answer. With
+ * --memory a layout whose heaviest rank needs more is left out.
  *
  * A schedule file has the micro-batches and stages of one dp and one pp, which then stay as they were asked for. */
 #ifndef TRINE_PLAN_LAYOUTS_H
@@ -25,13 +25,15 @@ typedef struct {
 typedef struct {
     trine_layout at[LAYOUTS_MOST]; /* the best first */
     int count;
+    int heavy; /* valid ones that would be in the list, but for --memory */
 } layout_list;
 
 /* `config` has passed trine_config_check. Pure. */
 layout_promise layouts_promise(const trine_config *config);
 
 /* The LAYOUTS_MOST best layouts of at most `ranks` ranks, from 1 to CHECK_CONFIG_MOST_RANKS. `config` has passed
- * trine_config_check with the layout that was asked for. Pure. Cost: ranks checks of a layout. */
-void layouts_find(const trine_config *config, int ranks, layout_list *out);
+ * trine_config_check with the layout that was asked for. Errors: with --memory those of rehearse. Not collective. Cost:
+ * ranks checks of a layout, with --memory also a plan of each that may be among the best. */
+trine_status layouts_find(const trine_config *config, int ranks, layout_list *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/status.h"
 #include "config/given.h"
 #include "device/cuda/sizes.h"
 #include "plan/outside_plan.h"
@@ -75,7 +76,15 @@ void plan_print_best(const search_space *s, const search_result *r, FILE *out) {
               "no room either; the others cannot be faster\n",
               r->valid, r->small, r->simulated, r->unfit);
     for (int n = 0; n < r->count; n++) print_layout(s, &r->best[n], n + 1, out);
-    if (!r->count) c_fprintf(out, "no layout of %d ranks fits\n", s->ranks);
+}
+
+trine_status plan_print_none(const search_space *s, const search_result *r) {
+    char layout[400] = "";
+    FILE *out = fmemopen(layout, sizeof layout, "w");
+    if (out) search_print_options(s, &r->least, out);
+    if (out) fclose(out);
+    return RAISE(TRINE_EINVAL, "no layout of %d ranks fits: the nearest needs %.1f GiB of %.1f; %s",
+                 s->ranks, (double)r->least.bytes / GIB, search_room(s) / GIB, layout);
 }
 
 void plan_print_duration(const search_space *s, const search_layout *l, double tokens, FILE *out) {

@@ -8,6 +8,8 @@
 void plan_print_checked(const hardware *machine, const char *name, FILE *out);
 /* The fastest layouts, a line each and one for where the time goes. */
 void plan_print_best(const search_space *s, const search_result *r, FILE *out);
+/* The error where no layout fits: TRINE_EINVAL, with the one that lacks least. */
+trine_status plan_print_none(const search_space *s, const search_result *r);
 /* What the usual others lose against the best one. */
 void plan_print_usual(const search_space *s, const search_layout *best, const usual_layout *others, int count,
                       FILE *out);

@@ -141,6 +141,11 @@ double search_room(const search_space *s) {
     return asked > 0 && asked < machine ? asked : machine;
 }
 
+/* Of a layout that has no room. */
+static void note_heavy(search_result *out, const search_layout *l) {
+    if (!out->least.bytes || l->bytes < out->least.bytes) out->least = *l;
+}
+
 /* Appends a candidate whose bounds have room. */
 static trine_status consider(search *w, search_layout l, const trine_config *c) {
     layout_bound bound;
@@ -152,6 +157,7 @@ static trine_status consider(search *w, search_layout l, const trine_config *c) 
     l.bytes = (size_t)bound.bytes;
     if (bound.bytes > search_room(w->space)) {
         w->out->small++;
+        note_heavy(w->out, &l);
         return TRINE_OK;
     }
     search_layout *more = grow(w->at, w->count, &w->room, sizeof *more);
@@ -178,6 +184,16 @@ static trine_status list_stages(search *w, search_layout l, const values *zeros)
     return TRINE_OK;
 }
 
+/* With the fault of the last candidate; there is none where the values that are given divide no number of ranks: then
+ * that of these values, with the nearest layouts. */
+static trine_status refuse_all(const search_space *s) {
+    char why[512];
+    trine_config c = s->base;
+    if (!*status_message()) trine_config_check(&c, s->ranks);
+    c_snprintf(why, sizeof why, "%s", status_message());
+    return RAISE(TRINE_EINVAL, "no layout of %d ranks is valid: %s", s->ranks, why);
+}
+
 static trine_status list_candidates(search *w) {
     values v[SEARCH_DIMENSIONS];
     int64_t all = 1;
@@ -193,9 +209,7 @@ static trine_status list_candidates(search *w) {
         }
         TRY(list_stages(w, l, &v[SEARCH_ZERO]));
     }
-    char why[512];
-    c_snprintf(why, sizeof why, "%s", status_message()); /* of the last one */
-    CHECK(w->out->valid, TRINE_EINVAL, "no layout of %d ranks is valid: %s", w->space->ranks, why);
+    if (!w->out->valid) return refuse_all(w->space);
     status_clear();
     return TRINE_OK;
 }
@@ -248,9 +262,14 @@ static trine_status find_best(search *w) {
         TRY(simulate(w, &w->at[n], &fits));
         out->simulated++;
         out->unfit += !fits;
-        if (fits) insert(out, &w->at[n]);
+        if (fits)
+            insert(out, &w->at[n]);
+        else
+            note_heavy(out, &w->at[n]);
     }
-    return TRINE_OK;
+    bool fits;
+    return out->count ? TRINE_OK
+                      : simulate(w, &out->least, &fits); /* what it takes, not its bound */
 }
 
 trine_status search_layouts(const search_space *s, search_result *out) {

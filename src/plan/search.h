@@ -57,6 +57,7 @@ typedef struct {
     int count;
     int valid, simulated, unfit; /* candidates; those that were simulated; of these, those without room; */
     int small;                   /* not simulated: no room, by the bound of memory */
+    search_layout least;         /* where none fits: the one whose plan, or its bound, has the fewest bytes */
 } search_result;
 
 /* Bytes that a rank may take: the machine's, or less by base.parallel.memory. Pure. */

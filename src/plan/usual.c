@@ -5,6 +5,7 @@
 
 #include "base/c_locale.h"
 #include "base/status.h"
+#include "plan/check_config.h"
 
 typedef struct {
     const search_space *space;
@@ -19,11 +20,16 @@ static int least(int a, int b) {
 
 /* ---- What is tried ---------------------------------------------------------------------------- */
 
-/* The most ranks of a node that divide all of them. */
+/* The largest tp that divides the ranks, those of a node, and the model's layers. */
 static int node_of(const search_space *s) {
-    int node = least((int)s->rules.machine->node_ranks, s->ranks);
-    while (s->ranks % node) node--;
-    return node;
+    int node = least((int)s->rules.machine->node_ranks, s->ranks), tp = node;
+    trine_layout l = s->base.parallel.layout;
+    l.dp = l.pp = 1;
+    for (; tp > 1; tp--) {
+        l.tp = tp;
+        if (s->ranks % tp == 0 && node % tp == 0 && check_config_layout(&s->base, l, tp)) break;
+    }
+    return tp;
 }
 
 /* Whether the layout has all that the search was given. */

@@ -108,6 +108,28 @@ needs_room() {
 }
 check "one that does not fit, even with full recomputation, says what it needs" needs_room
 
+# Of 12 ranks in a node 8 heads take 4.
+sed 's/"node_ranks": {"value": 8/"node_ranks": {"value": 12/' hardware/h100.json >"$dir/twelve.json"
+# shellcheck disable=SC2086
+"$BUILD/trine-plan" --hardware "$dir/twelve.json" --ranks 24 $model --global-batch-size 96 --bf16 --zero 1 --micro-batch-size 1 >"$dir/out" 2>"$dir/err"
+widest() { grep -q '^  tp 4, dp the rest ' "$dir/out" && ! grep -q "^  tp .*not valid: --tp" "$dir/out"; }
+check "tp in the node is one that the model can have" widest
+
+# ---- No layout
+
+# refuses TEXT...: exit status 1 and these words
+refuses() {
+    [ "$status" -eq 1 ] || return 1
+    for text in "$@"; do grep -qF -- "$text" "$dir/err" || return 1; done
+}
+plan --global-batch-size 64 --bf16 --memory 1M && status=0 || status=$?
+check "where none fits, what the nearest one needs" refuses "trine: no layout of 8 ranks fits: the nearest needs " " GiB of 0.0; --dp "
+plan --global-batch-size 64 --bf16 --tp 3 && status=0 || status=$?
+check "where none is valid, why, and which are" refuses "trine: no layout of 8 ranks is valid: " "--tp 3: must divide --num-attention-heads 8" "valid layouts for 8 ranks: --dp "
+# shellcheck disable=SC2086
+plan $few --global-batch-size 64 --bf16 --memory 40G --tp 1
+check "a size is printed in the unit that it was given in" grep -q '^mpirun .* --memory 40G ' "$dir/out"
+
 # ---- Ranges
 
 # ranged ERROR: the step, the tokens a second and the days lie in their ranges, whose ends are that of the error

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan/layouts.h"
+#include "plan/rehearse.h"
 #include "trine.h"
 
 /* ---- The table ---- */
@@ -72,7 +73,7 @@ static void the_best_layout_of_what_is_left(void **state) {
         trine_config c = config_of(r);
         layout_list list;
         OK(trine_config_check(&c, product(r->asked)));
-        layouts_find(&c, r->left < product(r->asked) ? r->left : product(r->asked), &list);
+        OK(layouts_find(&c, r->left < product(r->asked) ? r->left : product(r->asked), &list));
         trine_layout got = list.at[0], best = r->best;
         if (list.count != r->count || got.dp != best.dp || got.tp != best.tp || got.pp != best.pp)
             fail_msg("row %zu: %d layouts, dp %d tp %d pp %d; expected %d, dp %d tp %d pp %d", n,
@@ -161,7 +162,7 @@ static void compare(const trine_config *c, int left) {
     static candidate all[MOST];
     layout_list list;
     int count = try_all(c, left, all);
-    layouts_find(c, left, &list);
+    OK(layouts_find(c, left, &list));
     assert_int_equal(list.count, count < LAYOUTS_MOST ? count : LAYOUTS_MOST);
     for (int n = 0; n < list.count; n++)
         assert_memory_equal(&list.at[n], &all[n].layout, sizeof list.at[n]);
@@ -184,7 +185,7 @@ static void the_search_equals_brute_force(void **state) {
         int left = 1 + draw(ranks);
         layout_list list;
         compare(&c, left);
-        layouts_find(&c, left, &list);
+        OK(layouts_find(&c, left, &list));
         runs++, promises += c.parallel.exact, none += list.count == 0;
     }
     assert_int_equal(runs, 300);
@@ -227,6 +228,38 @@ static void the_options_and_the_rule_are_printed(void **state) {
     expect(&c, 16, "--dp 4 --tp 2 --pp 2\n", "16 ranks: dp 4 x tp 2 x pp 2 on 16, by rule: pp at");
 }
 
+/* Of the layouts that are listed without --memory those that fit, in the same order, and none that does not. */
+static void memory_leaves_out_what_has_no_room(void **state) {
+    (void)state;
+    trine_config c = config_of(&(row){.asked = L(2, 2, 2), .batch = 12});
+    c.model.vocab_size = 512;
+    char *why;
+    size_t bytes[LAYOUTS_MOST];
+    int kept = 0;
+    layout_list all, list;
+    OK(layouts_find(&c, 8, &all));
+    assert_true(all.count > 2);
+    for (int n = 0; n < all.count; n++) {
+        rehearsal r;
+        trine_config one = c;
+        one.parallel.layout = all.at[n];
+        OK(rehearse(&r, &one, product(all.at[n]), REHEARSE_PLAN));
+        OK(rehearsal_bytes(&r, &bytes[n]));
+        rehearsal_end(&r);
+    }
+    c.parallel.memory = bytes[0] - 1; /* not the best one */
+    OK(layouts_find(&c, 8, &list));
+    assert_true(list.heavy > 0);
+    for (int n = 0; n < all.count; n++)
+        if (bytes[n] <= c.parallel.memory)
+            assert_memory_equal(&list.at[kept++], &all.at[n], sizeof *all.at);
+    free(printed(&c, 8, &why));
+    assert_non_null(strstr(why, "by rule: what --memory has room for, pp at most 2"));
+    free(why);
+    c.parallel.memory = 1024;
+    REFUSED(trine_layouts(&c, 8, stdout, NULL), TRINE_EINVAL, "has room in the --memory of a rank");
+}
+
 static void what_has_no_layout_is_refused(void **state) {
     (void)state;
     trine_config c = config_of(&(row){.asked = L(2, 2, 2), .batch = 12});
@@ -249,6 +282,7 @@ int main(void) {
         cmocka_unit_test(the_best_layout_of_what_is_left),
         cmocka_unit_test(the_search_equals_brute_force),
         cmocka_unit_test(the_options_and_the_rule_are_printed),
+        cmocka_unit_test(memory_leaves_out_what_has_no_room),
         cmocka_unit_test(what_has_no_layout_is_refused),
     };
     return HARNESS_RUN_ALONE(tests);
