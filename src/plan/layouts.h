@@ -32,8 +32,8 @@ typedef struct {
 layout_promise layouts_promise(const trine_config *config);
 
 /* The LAYOUTS_MOST best layouts of at most `ranks` ranks, from 1 to CHECK_CONFIG_MOST_RANKS. `config` has passed
- * trine_config_check with the layout that was asked for. Errors: with --memory those of rehearse. Not collective. Cost:
- * ranks checks of a layout, with --memory also a plan of each that may be among the best. */
+ * trine_config_check with the layout that was asked for. Errors: with --memory those of rehearse. Not collective.
+ * Cost: ranks checks of a layout, with --memory also a plan of each that may be among the best. */
 trine_status layouts_find(const trine_config *config, int ranks, layout_list *out);
 
 #endif

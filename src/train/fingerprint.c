@@ -258,6 +258,7 @@ double fingerprint_distance(const print_item *a, const print_item *b) {
     double most = 0;
     for (int n = 0; n < FINGERPRINT_SAMPLES; n++) { /* not fmax: GCC 12 for Arm fails */
         const double apart = fabs((double)a->samples[n] - (double)b->samples[n]);
+        if (isnan(apart)) return INFINITY; /* which no comparison below would see */
         if (apart > most) most = apart;
     }
     const double norms = fabs(sqrt(a->squares) - sqrt(b->squares)) / (larger + 1e-300);

@@ -1,6 +1,7 @@
 #include "train/print_file.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/c_locale.h"
 #include "base/input.h"
 #include "base/json.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "config/config.h"
@@ -74,10 +76,12 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
 
 typedef struct {
     const char *path;
+    char place[440]; /* "FILE, line 3" */
     int line;
     print_item *items;
     int steps;
     size_t count, next; /* next: where the item of the next line is likely to be */
+    uint64_t later;     /* the last step that is not compared; 0: none */
 } reader;
 
 static print_item *find_item(reader *r, int step, const char *name) {
@@ -91,10 +95,19 @@ static print_item *find_item(reader *r, int step, const char *name) {
     return NULL;
 }
 
+static trine_status refuse_item(const reader *r, const char *name) {
+    const char *nearest = NULL, **names = calloc(r->count, sizeof *names);
+    for (size_t n = 0; n < r->count && names; n++) names[n] = r->items[n].name;
+    if (names) nearest = options_nearest(name, names, r->count);
+    free(names);
+    return RAISE(TRINE_EDATA, "%s: this model has no item \"%s\"%s%s%s", r->place, name,
+                 nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+}
+
 static trine_status read_samples(const reader *r, const cJSON *array, print_item *p) {
     const uint64_t all = p->count < FINGERPRINT_SAMPLES ? p->count : FINGERPRINT_SAMPLES;
     CHECK(cJSON_IsArray(array) && (uint64_t)cJSON_GetArraySize(array) == all, TRINE_EDATA,
-          "%s, line %d: \"samples\" must have %" PRIu64 " numbers", r->path, r->line, all);
+          "%s: \"samples\" must have %" PRIu64 " numbers", r->place, all);
     int n = 0;
     for (const cJSON *x = array->child; x; x = x->next)
         p->samples[n++] = cJSON_IsNumber(x) ? (float)x->valuedouble : NAN;
@@ -112,18 +125,20 @@ static trine_status read_item(reader *r, const cJSON *line, int *lines) {
     const char *name = json_text(json_member(line, "item")),
                *hash = json_text(json_member(line, "hash"));
     const cJSON *norm = json_member(line, "norm");
-    CHECK(json_integer(json_member(line, "step"), &step) && step >= 1 && name &&
+    CHECK(json_integer(json_member(line, "step"), &step) && name &&
               json_integer(json_member(line, "count"), &count) &&
               (cJSON_IsNumber(norm) || cJSON_IsNull(norm)),
-          TRINE_EDATA,
-          "%s, line %d: an item has \"step\", \"item\", \"count\", \"norm\" and \"samples\"",
-          r->path, r->line);
-    if (step > (uint64_t)r->steps) return TRINE_OK;
+          TRINE_EDATA, "%s: an item has \"step\", \"item\", \"count\", \"norm\" and \"samples\"",
+          r->place);
+    CHECK(step >= 1, TRINE_EDATA, "%s: step 0: the first step is 1", r->place);
+    if (step > (uint64_t)r->steps) {
+        r->later = step > r->later ? step : r->later;
+        return TRINE_OK;
+    }
     print_item *p = find_item(r, (int)step, name);
-    CHECK(p, TRINE_EDATA, "%s, line %d: this model has no item \"%s\"", r->path, r->line, name);
-    CHECK(p->count == count, TRINE_EDATA,
-          "%s, line %d: %s has %" PRIu64 " elements there, %" PRIu64 " here", r->path, r->line,
-          name, count, p->count);
+    if (!p) return refuse_item(r, name);
+    CHECK(p->count == count, TRINE_EDATA, "%s: %s has %" PRIu64 " elements there, %" PRIu64 " here",
+          r->place, name, count, p->count);
     int *at = &lines[p - r->items];
     print_item read = *p;
     read.squares = cJSON_IsNull(norm) ? NAN : norm->valuedouble * norm->valuedouble;
@@ -137,6 +152,40 @@ static trine_status read_item(reader *r, const cJSON *line, int *lines) {
     return TRINE_OK;
 }
 
+/* The next of "name value, name value ..."; returns what follows it, NULL: there is none. */
+static const char *next_option(const char *list, const char **text, size_t *bytes) {
+    if (!*list) return NULL;
+    *text = list;
+    *bytes = strcspn(list, ",");
+    while (list[*bytes] == ',' && list[*bytes + 1] != ' ') /* of a value */
+        *bytes += 1 + strcspn(list + *bytes + 1, ",");
+    return list + *bytes + (list[*bytes] ? 2 : 0);
+}
+
+/* Appends those of `list` that `other` does not have. */
+static void print_others(FILE *out, const char *list, const char *other) {
+    const char *text, *comma = "";
+    size_t bytes;
+    while ((list = next_option(list, &text, &bytes))) {
+        const char *rest = other, *theirs;
+        size_t length;
+        bool same = false;
+        while (!same && (rest = next_option(rest, &theirs, &length)))
+            same = length == bytes && !memcmp(theirs, text, bytes);
+        if (!same) fprintf(out, "%s%.*s", comma, (int)bytes, text), comma = ", ";
+    }
+}
+
+static trine_status refuse_options(const reader *r, const char *theirs, const char *ours) {
+    char there[1000] = "", here[1000] = "";
+    FILE *out = fmemopen(there, sizeof there - 1, "w");
+    if (out) print_others(out, theirs, ours), fclose(out);
+    out = fmemopen(here, sizeof here - 1, "w");
+    if (out) print_others(out, ours, theirs), fclose(out);
+    return RAISE(TRINE_EDATA, "%s is of another run:\n  there: %s\n  here:  %s", r->path, there,
+                 here);
+}
+
 static trine_status read_head(const reader *r, const cJSON *line, const trine_config *config) {
     const char *format = json_text(json_member(line, "format")),
                *theirs = json_text(json_member(line, "options"));
@@ -145,10 +194,7 @@ static trine_status read_head(const reader *r, const cJSON *line, const trine_co
     if (!theirs) return TRINE_OK;
     char *ours = print_options(config);
     CHECK(ours, TRINE_ENOMEM, "no memory for the options");
-    trine_status status = TRINE_OK;
-    if (strcmp(ours, theirs) != 0)
-        status = RAISE(TRINE_EDATA, "%s is of another run:\n  there: %s\n  here:  %s", r->path,
-                       theirs, ours);
+    trine_status status = strcmp(ours, theirs) ? refuse_options(r, theirs, ours) : TRINE_OK;
     free(ours);
     return status;
 }
@@ -161,7 +207,8 @@ static trine_status read_lines(reader *r, char *text, const trine_config *config
         r->line++;
         if (!bytes) continue;
         cJSON *root = NULL;
-        TRY(json_read(&root, line, bytes, r->path));
+        c_snprintf(r->place, sizeof r->place, "%.400s, line %d", r->path, r->line);
+        TRY(json_read(&root, line, bytes, r->place));
         trine_status status = r->line == 1 ? read_head(r, root, config) : read_item(r, root, lines);
         cJSON_Delete(root);
         TRY(status);
@@ -182,7 +229,7 @@ static trine_status check_steps(const reader *r, const int *lines) {
 }
 
 trine_status print_file_read(const char *path, const trine_config *config, print_item *items,
-                             int steps, size_t count) {
+                             int steps, size_t count, int *later) {
     reader r = {.path = path, .items = items, .steps = steps, .count = count};
     const size_t all = (size_t)steps * count;
     char *text = NULL;
@@ -195,6 +242,7 @@ trine_status print_file_read(const char *path, const trine_config *config, print
         status = read_lines(&r, text, config, lines);
     }
     if (status == TRINE_OK) status = check_steps(&r, lines);
+    *later = (int)(r.later < INT_MAX ? r.later : INT_MAX);
     for (size_t n = 0; n < all; n++)
         if (!lines[n]) items[n].count = 0;
     free(text);

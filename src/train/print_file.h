@@ -20,10 +20,10 @@ trine_status print_file_write(const char *path, const trine_config *config, cons
                               const print_item *items, int steps, size_t count);
 
 /* Reads a file into items (steps, count), whose names and counts are set: hash, norm and samples of those that the
- * file has; the others get count 0. Errors: TRINE_EDATA with the
- * line, for a file of another run with both texts, for a file that lacks a step; TRINE_EIO, TRINE_ENOMEM. Not
- * collective. */
+ * file has; the others get count 0. *later: the last step of the file beyond `steps`, which is not read; 0: none.
+ * Errors: TRINE_EDATA with the line, for a file of another run with what differs, for a file that lacks a step;
+ * TRINE_EIO, TRINE_ENOMEM. Not collective. */
 trine_status print_file_read(const char *path, const trine_config *config, print_item *items, int steps,
-                             size_t count);
+                             size_t count, int *later);
 
 #endif

@@ -26,6 +26,7 @@ typedef struct {
     char handover[HANDOVER_TEXT];
     int skipped;   /* the first step whose gradients were not finite, from 1 on; 0: none */
     int empty;     /* the first step without a supervised token, from 1 on; 0: none */
+    int later;     /* of a file: its last step, if that is not compared; 0: none */
     float *values; /* of the item that was asked for; owned */
     int64_t *ranks;
 } run_prints;
@@ -340,23 +341,44 @@ static void print_hint(const comparison *c, int step, size_t item, FILE *out) {
     free(scratch), free(limits);
 }
 
-/* The first element that is too far off, of all or, beside a file, of those that it has. */
+/* Of all elements or, beside a file, of those that it has: the first that differs or, where rounding is allowed, the one
+ * that is farthest off. */
 static void print_element(const comparison *c, const print_item *x, const print_item *y,
-                          double most, FILE *out) {
+                          FILE *out) {
     const bool all = c->a->values && c->b->values;
     const uint64_t count = all || x->count < FINGERPRINT_SAMPLES ? x->count : FINGERPRINT_SAMPLES,
                    step = all ? 1 : fingerprint_stride(x->count);
-    const double near = c->nudged ? most * sqrt(y->squares / (double)y->count) : 0;
+    const float *const as = all ? c->a->values : x->samples, *const bs =
+                                                                 all ? c->b->values : y->samples;
+    uint64_t found = count;
+    double far = -1;
     for (uint64_t n = 0; n < count; n++) {
-        const float a = all ? c->a->values[n] : x->samples[n],
-                    b = all ? c->b->values[n] : y->samples[n];
-        if (!memcmp(&a, &b, sizeof a) || fabs((double)a - (double)b) <= near) continue;
-        c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(n * step),
-                  (unsigned long long)x->count, (double)a);
-        if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[n] - 1);
-        c_fprintf(out, ", %.9g in %s\n", (double)b, c->against ? c->against : "the reference");
-        return;
+        double apart = fabs((double)as[n] - (double)bs[n]);
+        if (!memcmp(&as[n], &bs[n], sizeof *as)) continue;
+        if (isnan(apart)) apart = INFINITY;
+        if (apart <= far) continue;
+        found = n, far = apart;
+        if (!c->nudged) break;
     }
+    if (found == count) return;
+    c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(found * step),
+              (unsigned long long)x->count, (double)as[found]);
+    if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[found] - 1);
+    c_fprintf(out, ", %.9g in %s\n", (double)bs[found], c->against ? c->against : "the reference");
+}
+
+/* Beside a file: what is more often the cause than the code that is tested. */
+static void print_cause(const comparison *c, int step, const print_item *x, const print_item *y,
+                        double far, FILE *out) {
+    if (!c->against) return;
+    const double norm = sqrt(x->squares), other = sqrt(y->squares);
+    if (x->count > 1 && fabs(norm - other) <= 1e-5 * norm && far < 20) /* root mean squares */
+        c_fprintf(out,
+                  "  the norms agree: are its elements in another order, as those of a transposed "
+                  "matrix are?\n");
+    if (step == 0 && x->kind == PRINT_OUTPUT && !strncmp(x->name, "the output of embedding", 23))
+        c_fprintf(out, "  nothing is computed before it: compare the samples and their order "
+                       "(--data-path, --no-shuffle) and the weights (--load)\n");
 }
 
 static void print_own(const run_prints *a, const char *where, FILE *out) {
@@ -375,13 +397,14 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
                   y->name, y->lines[1], c->against, y->lines[0]);
     if (c->nudged && far <= most) return;
     c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
-    print_element(c, x, y, most, out);
+    print_element(c, x, y, out);
     if (c->nudged)
         c_fprintf(out,
                   "  rounding does not explain it: it is %.2g of the root mean square away, one "
                   "unit in the "
                   "last place of every parameter makes %.2g\n",
                   far, most / margin(c, step, x->kind));
+    print_cause(c, step, x, y, far, out);
 }
 
 /* ---- The whole ---- */
@@ -443,7 +466,7 @@ static trine_status read_file(verification *v) {
     memcpy(v->b.items, v->a.items, all * sizeof *v->b.items);
     v->b.count = v->a.count;
     return print_file_read(v->request->against, &v->a.config, v->b.items, v->request->steps,
-                           v->b.count);
+                           v->b.count, &v->b.later);
 }
 
 static int reference_ranks(const verification *v) {
@@ -548,12 +571,16 @@ static void print_verdict(const verification *v, verify_verdict verdict, FILE *o
     if (v->a.skipped)
         c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
                   v->a.skipped);
+    const char *plural = steps > 1 ? "s" : "";
+    if (v->b.later)
+        c_fprintf(out, "%s has steps up to %d: those after %d are not compared (--steps)\n",
+                  v->request->against, v->b.later, steps);
     if (v->request->against)
-        c_fprintf(out, "%s (%d steps, %zu of %zu items are in %s)\n", texts[verdict], steps,
-                  in_file(&v->b, steps), v->a.count * (size_t)steps, v->request->against);
+        c_fprintf(out, "%s (%d step%s, %zu of %zu items are in %s)\n", texts[verdict], steps,
+                  plural, in_file(&v->b, steps), v->a.count * (size_t)steps, v->request->against);
     else
-        c_fprintf(out, "%s (%d steps, %zu items a step; proved: %s)\n", texts[verdict], steps,
-                  v->a.count, prove_verdict_text(v->proved));
+        c_fprintf(out, "%s (%d step%s, %zu items a step; proved: %s)\n", texts[verdict], steps,
+                  plural, v->a.count, prove_verdict_text(v->proved));
 }
 
 trine_status verify_layout(trine_world *world, const trine_config *config,

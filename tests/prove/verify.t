@@ -133,17 +133,47 @@ explained "--weight-decay 0.5" "step 2: the output of" "${agree}compare --lr" "-
 result $? "a file of outputs and gradients alone: all options"
 
 sed '/"step":1,"item":"the first moment of h.1.mlp.c_fc.bias"/s/"norm":[^,]*/"norm":7/' "$dir/all" >"$dir/foreign"
-explained "" "the first moment of h.1.mlp.c_fc.bias differs" && ! grep -q compare "$dir/out"
+explained "" "the first moment of h.1.mlp.c_fc.bias differs" && ! grep -q ": compare" "$dir/out"
 result $? "the moment of one tensor: no option makes that"
 
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
 [ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
 result $? "a file of another run is refused with both"
+[ "$(grep -c -e "num-layers" -e "seed" "$dir/err")" -eq 0 ]
+result $? "and with nothing that is equal"
 
 sed '3s/"count":[0-9]*/"count":7/' "$dir/prints" >"$dir/broken"
 verify 2 --against "$dir/broken" -- --dp 2
 [ "$status" -ne 0 ] && grep -q "line 3: .* has 7 elements there" "$dir/err"
 result $? "a broken file is refused with its line"
+
+# spoiled SED TEXT: a file in which this was changed is refused with these words
+spoiled() {
+    sed "$1" "$dir/prints" >"$dir/broken" && verify 2 --against "$dir/broken" -- --dp 2 && [ "$status" -eq 1 ] || return 1
+    shift
+    for text in "$@"; do grep -qF -- "$text" "$dir/err" || return 1; done
+}
+spoiled '3s/"step":1/"step":0/' "broken, line 3: step 0: the first step is 1" &&
+    spoiled '3s/"item":"/"item":"transformer./' "broken, line 3: this model has no item \"transformer." "did you mean \"" &&
+    spoiled '4s/"norm":/"norm":./' "broken, line 4: invalid JSON at byte "
+result $? "a step 0, a name that the model has not, and what is no JSON: each with its line and what is near"
+
+# changed SED TEXT...: a file without hashes in which this was changed is called wrong, with these words
+changed() {
+    sed "$1" "$dir/plain" >"$dir/broken" && verify 2 --steps 2 --against "$dir/broken" -- --dp 2
+    shift
+    found "$@"
+}
+one='"step":1,"item":"the gradient of h.1.mlp.c_fc.bias"'
+changed "/$one/s/\"samples\":.*/\"samples\":[$(yes null | head -64 | paste -sd, -)]}/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" ", nan in " "it is inf of" &&
+    changed "/$one/s/,[-0-9.e]*\]/,null]/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" ", nan in "
+result $? "an element that is no number is wrong, however right the norm is"
+reversed=$(grep "$one" "$dir/plain" | sed 's/.*\[\(.*\)\].*/\1/' | tr , '\n' | tac | paste -sd, -)
+changed "/$one/s/\"samples\":.*/\"samples\":[$reversed]}/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" "the norms agree: are its elements in another order" &&
+    changed '/"step":1,"item":"the output of embedding, sample 0"/s/"norm":[^,]*/"norm":7/' "nothing is computed before it: compare the samples and their order" &&
+    changed "/$one/s/,[-0-9.e]*\]/,7]/" "  element 63 of 128: " ", 7 in " && ! grep -q "the norms agree" "$dir/out" &&
+    grep -qF "broken has steps up to 3: those after 2 are not compared (--steps)" "$dir/out"
+result $? "what is more often the cause than a fault is named, the element is the farthest, and steps that are not compared are"
 
 item='"step":2,"item":"the gradient of h.1.mlp.c_fc.bias"'
 { cat "$dir/prints" && grep "$item" "$dir/prints"; } >"$dir/copies"

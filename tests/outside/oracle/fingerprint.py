@@ -22,10 +22,14 @@ class Fingerprint:
                                       "samples": numbers[1:]}))
 
     def tensors(self, model, what="the gradient of ", of=lambda p: p.grad):
-        """Of every parameter. Trine has Hugging Face's names, without "model.": edit what is called otherwise."""
+        """Of every parameter. Trine has Hugging Face's names, without "model." or "transformer.": edit what is called
+        otherwise. Its matrices are (out, in), as nn.Linear's; GPT-2's Conv1D has (in, out)."""
+        turned = {id(m.weight) for m in model.modules() if type(m).__name__ == "Conv1D"}
         for name, p in model.named_parameters():
-            missing = of(p) is None  # a gradient that nobody has made, and its moments
-            self.item(what + name.removeprefix("model."), torch.zeros_like(p) if missing else of(p))
+            value = of(p)  # None: a gradient that nobody has made, and its moments
+            value = torch.zeros_like(p) if value is None else value
+            name = name.removeprefix("model.").removeprefix("transformer.")
+            self.item(what + name, value.T if id(p) in turned else value)
 
     def parameters(self, model, optimizer):
         """After the optimizer's step."""
