@@ -22,6 +22,7 @@
 #include "plan/calibrate.h"
 #include "plan/csv_rows.h"
 #include "plan/plan_print.h"
+#include "train/load_request.h"
 #include "trine_checkpoint.h"
 
 #define WORD(id, text, ...) text,
@@ -430,6 +431,7 @@ static trine_status read_space(const settings *s, int argc, char **argv, search_
                  trainer->export_schedule != NULL;
     CHECK(!looks, TRINE_EINVAL,
           "--dry-run, --explain, --layouts and --export-schedule are train_gpt's alone");
+    TRY(request_is_there(&trainer->checkpoint));
     CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
     CHECK(space->base.global_batch_size, TRINE_EINVAL,
           "--global-batch-size is missing: layouts are compared by what they take for one batch");

@@ -115,11 +115,14 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
     names[2 * o->count] = find_help(o) ? version_row.name : NULL;
     int length = (int)strcspn(word, "=");
     snprintf(own, sizeof own, "%.*s", length, word);
-    const char *nearest = options_nearest(own, names, 2 * o->count + 1);
+    const char *nearest = options_nearest(own, names, 2 * o->count + 1), *whole = NULL;
     int shown = (int)(word - argument) + length;
+    for (size_t i = 0; i < o->count && nearest; i++)
+        if (names[2 * i] && names[2 * i + 1] == nearest && strlen(nearest) > 1)
+            whole = names[2 * i];
     if (nearest)
-        mistake(m, "unknown option %.*s; did you mean %s%s?", shown, argument, dashes(nearest),
-                nearest);
+        mistake(m, "unknown option %.*s; did you mean %s%s%s%s?", shown, argument, dashes(nearest),
+                nearest, whole ? ", which is --" : "", whole ? whole : "");
     else
         mistake(m, "unknown option %.*s; see --help", shown, argument);
 }

@@ -4,12 +4,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/human.h"
 #include "base/status.h"
 
 static trine_status host_alloc(device *d, void **p, size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED, TRINE_ENOMEM, "no memory for %zu bytes on the %s device: %s", bytes,
-          d->name, strerror(errno));
+    char text[HUMAN_SIZE];
+    CHECK(memory != MAP_FAILED, TRINE_ENOMEM,
+          "no memory for %zu bytes (%s) on the %s device: %s; --dry-run prints what a rank takes, "
+          "and "
+          "with --memory which changes make it fit",
+          bytes, human_bytes(text, bytes), d->name, strerror(errno));
     /* Only a hint: a kernel without huge pages rejects it. */
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
     *p = memory;

@@ -231,9 +231,9 @@ void report_batch(const report *r, FILE *out) {
     const program_spec *s = r->stages[0].spec;
     char axes[AXES_TEXT];
     c_fprintf(out,
-              "batch    %d samples = micro-batch %d x %s x %d micro-batch%s; x sequence %d = %lld "
+              "batch    %d sample%s = micro-batch %d x %s x %d micro-batch%s; x sequence %d = %lld "
               "tokens per step; bubble %.1f%%\n",
-              c->global_batch_size, c->micro_batch_size,
+              c->global_batch_size, c->global_batch_size == 1 ? "" : "s", c->micro_batch_size,
               axes_text(c->parallel.layout, axes_of_samples(), axes, sizeof axes), s->micros,
               s->micros == 1 ? "" : "es", c->model.seq_length,
               (long long)c->global_batch_size * c->model.seq_length, 100 * bubble(r));

@@ -88,7 +88,9 @@ static trine_status check_rules(const options *o, const trine_config *config, co
         {"exact-dp", !config->parallel.exact, "--exact-dp requires --exact"},
         {"exact-tp", !config->parallel.exact, "--exact-tp requires --exact"},
         {"hardware", !r->plan, "--hardware requires --plan auto"},
-        {"plan", !r->hardware, "--plan auto requires --hardware: the machine to plan for"},
+        {"plan", !r->hardware,
+         "--plan auto requires --hardware: the machine to plan for, a file that trine-doctor "
+         "--write-hardware has measured, or one of hardware/, such as h100"},
         {"plan", !config->global_batch_size,
          "--plan auto requires --global-batch-size: the micro-batch is searched"},
         {"plan", r->layouts, "--plan and --layouts exclude each other"},
@@ -112,6 +114,7 @@ static trine_status check_epochs(const options *o, const trine_config *config) {
  * all ranks together; where nothing will be loaded, here. */
 static trine_status model_of_load(trine_model *m, const trine_run *run) {
     bool looks = run->dry_run || run->explain || run->layouts;
+    if (looks) TRY(request_is_there(&run->checkpoint));
     trine_status status = trine_checkpoint_model(&run->checkpoint, m);
     if (status != TRINE_EIO || looks) return status;
     status_clear();

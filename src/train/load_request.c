@@ -1,7 +1,9 @@
 #include "train/load_request.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "ckpt/ckpt.h"
@@ -11,6 +13,18 @@
 
 bool request_is_auto(const trine_checkpoint *c) {
     return c->load && strcmp(c->load, "auto") == 0;
+}
+
+trine_status request_is_there(const trine_checkpoint *c) {
+    const struct {
+        const char *option, *path;
+    } loaded[] = {{"--load", request_is_auto(c) ? NULL : c->load},
+                  {"--pretrained-checkpoint", c->pretrained},
+                  {"--adapter", c->adapter}};
+    for (size_t n = 0; n < sizeof loaded / sizeof *loaded; n++)
+        CHECK(!loaded[n].path || access(loaded[n].path, F_OK) == 0, TRINE_EIO, "%s %s: %s",
+              loaded[n].option, loaded[n].path, strerror(errno));
+    return TRINE_OK;
 }
 
 const char *request_fault(const trine_checkpoint *c, int i) {

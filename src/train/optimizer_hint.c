@@ -302,3 +302,18 @@ void optimizer_hint(const hint_update *u, FILE *out) {
     else if (first && all1 && all2 && !p->bf16 && !p->fp16)
         print_update(u, out);
 }
+
+void hint_cause(const print_item *x, const print_item *y, int step, double far, FILE *out) {
+    const double norm = sqrt(x->squares), apart = fabs(norm - sqrt(y->squares));
+    const bool other_place =
+        far < 20; /* root mean squares: the element may be another one of the tensor */
+    if (x->count > 1 && other_place && apart <= 1e-5 * norm)
+        fputs("  the norms agree: are its elements in another order, as those of a transposed "
+              "matrix are?\n",
+              out);
+    if (step == 0 && x->kind == PRINT_OUTPUT && !strncmp(x->name, "the output of embedding", 23))
+        fputs("  nothing is computed before it: compare the samples and their order (--data-path, "
+              "--no-shuffle) and "
+              "the weights (--load)\n",
+              out);
+}

@@ -367,20 +367,6 @@ static void print_element(const comparison *c, const print_item *x, const print_
     c_fprintf(out, ", %.9g in %s\n", (double)bs[found], c->against ? c->against : "the reference");
 }
 
-/* Beside a file: what is more often the cause than the code that is tested. */
-static void print_cause(const comparison *c, int step, const print_item *x, const print_item *y,
-                        double far, FILE *out) {
-    if (!c->against) return;
-    const double norm = sqrt(x->squares), other = sqrt(y->squares);
-    if (x->count > 1 && fabs(norm - other) <= 1e-5 * norm && far < 20) /* root mean squares */
-        c_fprintf(out,
-                  "  the norms agree: are its elements in another order, as those of a transposed "
-                  "matrix are?\n");
-    if (step == 0 && x->kind == PRINT_OUTPUT && !strncmp(x->name, "the output of embedding", 23))
-        c_fprintf(out, "  nothing is computed before it: compare the samples and their order "
-                       "(--data-path, --no-shuffle) and the weights (--load)\n");
-}
-
 static void print_own(const run_prints *a, const char *where, FILE *out) {
     if (a->handover_step) c_fprintf(out, "step %d%s: %s\n", a->handover_step, where, a->handover);
     if (a->copies_step)
@@ -401,10 +387,9 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
     if (c->nudged)
         c_fprintf(out,
                   "  rounding does not explain it: it is %.2g of the root mean square away, one "
-                  "unit in the "
-                  "last place of every parameter makes %.2g\n",
+                  "unit in the last place of every parameter makes %.2g\n",
                   far, most / margin(c, step, x->kind));
-    print_cause(c, step, x, y, far, out);
+    if (c->against) hint_cause(x, y, step, far, out);
 }
 
 /* ---- The whole ---- */
@@ -571,16 +556,16 @@ static void print_verdict(const verification *v, verify_verdict verdict, FILE *o
     if (v->a.skipped)
         c_fprintf(out, "step %d was skipped: its gradients are not finite, and say little\n",
                   v->a.skipped);
-    const char *plural = steps > 1 ? "s" : "";
     if (v->b.later)
         c_fprintf(out, "%s has steps up to %d: those after %d are not compared (--steps)\n",
                   v->request->against, v->b.later, steps);
     if (v->request->against)
         c_fprintf(out, "%s (%d step%s, %zu of %zu items are in %s)\n", texts[verdict], steps,
-                  plural, in_file(&v->b, steps), v->a.count * (size_t)steps, v->request->against);
+                  steps > 1 ? "s" : "", in_file(&v->b, steps), v->a.count * (size_t)steps,
+                  v->request->against);
     else
         c_fprintf(out, "%s (%d step%s, %zu items a step; proved: %s)\n", texts[verdict], steps,
-                  plural, v->a.count, prove_verdict_text(v->proved));
+                  steps > 1 ? "s" : "", v->a.count, prove_verdict_text(v->proved));
 }
 
 trine_status verify_layout(trine_world *world, const trine_config *config,

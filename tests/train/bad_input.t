@@ -34,6 +34,9 @@ result $? "all command-line mistakes in one message, printed once"
 
 alone 'unexpected argument "text.bin"' "a file name without an option" text.bin
 alone "--data-path is required" "no data"
+alone "unknown option --bach-size; did you mean --batch-size, which is --global-batch-size?" "an option that is near an alias has its own name too" --bach-size 4
+alone "--load $dir/absent: No such file or directory" "a checkpoint that is not there, where nothing would be loaded" --dry-run --load "$dir/absent" --finetune --dp 2
+alone "--adapter $dir/absent: No such file or directory" "adapters that are not there" --dry-run --load "$dir" --adapter "$dir/absent"
 
 # ---- Precision
 
