@@ -22,8 +22,8 @@ typedef struct {
  * most do not, which no option does. Not collective. */
 void optimizer_hint(const hint_update *u, FILE *out);
 
-/* Beside a file: what is more often the cause of such a difference than a fault. x, y: an item of step `step` (from 0 on)
- * here and in the file; far: their distance (fingerprint_distance). Prints nothing where there is none. */
+/* Beside a file: what is more often the cause of such a difference than a fault. x, y: an item of step `step` (from 0
+ * on) here and in the file; far: their distance (fingerprint_distance). Prints nothing where there is none. */
 void hint_cause(const print_item *x, const print_item *y, int step, double far, FILE *out);
 
 #endif

@@ -175,8 +175,8 @@ static void unknown_options_name_the_nearest(void **state) {
     refused("--num_layers=3", "unknown option --num_layers; did you mean --num-layers?");
     refused("--layers 3", "unknown option --layers; did you mean --num-layers?");
     refused("-num-layers 3", "unknown option -num-layers; did you mean --num-layers?");
-    refused("--tensor-parallel-size 2",
-            "unknown option --tensor-parallel-size; did you mean --tensor-model-parallel-size, which is --tp?");
+    refused("--tensor-parallel-size 2", "unknown option --tensor-parallel-size; did you mean "
+                                        "--tensor-model-parallel-size, which is --tp?");
     refused("--haedless", "unknown option --haedless; see --help");
     refused("--pt 4", "unknown option --pt; did you mean --tp?");
     refused("--xx 4", "unknown option --xx; see --help");
