@@ -141,15 +141,16 @@ static int count_others(const doctor_job *job, const doctor_rank **one) {
 static void print_launch(FILE *out, const doctor_job *job) {
     const doctor_rank *own = &job->ranks[0], *other = NULL;
     const recommendation *best = &own->best;
-    const char *const mpis[] = {own->mpi, NULL};
     char text[DOCTOR_LONG];
     if (!best->ranks) return;
     fprintf(out, "\nlaunch     %d rank%s a node with %d thread%s each: %s\n", best->ranks,
             best->ranks == 1 ? "" : "s", best->threads, best->threads == 1 ? "" : "s",
             recommend_reason(text, sizeof text, best));
-    for (int i = 0; i < 2; i++)
-        if (*recommend_launch(text, sizeof text, best, mpis[i], job->node_count))
-            fprintf(out, "           %s train_gpt ... --threads %d\n", text, best->threads);
+    static const char line[] = "           %s train_gpt ... --threads %d\n";
+    if (*recommend_launch(text, sizeof text, best, own->mpi, job->node_count))
+        fprintf(out, line, text, best->threads);
+    fprintf(out, line, recommend_srun(text, sizeof text, best, own->mpi, job->node_count),
+            best->threads);
     int others = count_others(job, &other);
     if (others)
         fprintf(out, "           (for %s%s: %d x %d)\n", other->host,

@@ -132,17 +132,18 @@ static void launch_mpich(char *text, size_t size, const recommendation *r, int n
              nodes > 1 ? " -f hosts" : "", r->ranks, each);
 }
 
-static void launch_srun(char *text, size_t size, const recommendation *r, int nodes) {
-    snprintf(text, size, "srun --nodes=%d --ntasks-per-node=%d --cpus-per-task=%d --cpu-bind=%s",
-             nodes, r->ranks, r->threads, r->quota ? "none" : "cores --hint=nomultithread");
+const char *recommend_srun(char *text, size_t size, const recommendation *r, const char *mpi,
+                           int nodes) {
+    snprintf(text, size, "srun%s --nodes=%d --ntasks-per-node=%d --cpus-per-task=%d --cpu-bind=%s",
+             strstr(mpi, "Open MPI") ? " --mpi=pmix" : "", nodes, r->ranks, r->threads,
+             r->quota ? "none" : "cores --hint=nomultithread");
+    return text;
 }
 
 const char *recommend_launch(char *text, size_t size, const recommendation *r, const char *mpi,
                              int nodes) {
     *text = '\0';
-    if (!mpi)
-        launch_srun(text, size, r, nodes);
-    else if (strstr(mpi, "Open MPI"))
+    if (strstr(mpi, "Open MPI"))
         launch_open_mpi(text, size, r, nodes);
     else if (strstr(mpi, "MPICH"))
         launch_mpich(text, size, r, nodes);

@@ -96,7 +96,7 @@ static bool add_launch(cJSON *root, const doctor_job *job) {
     cJSON *o = cJSON_AddObjectToObject(root, "launch");
     recommend_reason(why, sizeof why, &r->best);
     recommend_launch(mpirun, sizeof mpirun, &r->best, r->mpi, job->node_count);
-    recommend_launch(srun, sizeof srun, &r->best, NULL, job->node_count);
+    recommend_srun(srun, sizeof srun, &r->best, r->mpi, job->node_count);
     return json_add_number(o, "ranks", r->best.ranks) &&
            json_add_number(o, "threads", r->best.threads) && json_add_text(o, "why", why) &&
            json_add_text(o, "mpirun", mpirun) && json_add_text(o, "srun", srun);

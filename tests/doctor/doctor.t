@@ -58,8 +58,8 @@ around="taskset -c $first timeout 300"
 doctor 1 --json "$dir/json"
 [ $status -eq 0 ] && has "^launch     1 rank a node with 1 thread each: the one core$" \
     "^           mpi[a-z]* -n[p]* 1 .* train_gpt ... --threads 1$" \
-    "^           srun --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=cores .* --threads 1$" &&
-    json "$dir/json" '"launch":{"ranks":1,"threads":1,"why":"the one core","mpirun":"mpi' '"srun":"srun --nodes=1 '
+    "^           srun[-=a-z ]* --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 --cpu-bind=cores .* --threads 1$" &&
+    json "$dir/json" '"launch":{"ranks":1,"threads":1,"why":"the one core","mpirun":"mpi' '"srun":"srun[-=a-z ]* --nodes=1 '
 result $? "ranks and threads for one core, and the lines that start them"
 around=''
 wrap="taskset -c $first"

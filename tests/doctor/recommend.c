@@ -97,6 +97,12 @@ static void launch(const row *r, const char *mpi, int count, const char *want) {
     assert_string_equal(recommend_launch(text, sizeof text, &best, mpi, count), want);
 }
 
+static void srun(const row *r, const char *mpi, int count, const char *want) {
+    char text[DOCTOR_LONG];
+    recommendation best = best_of(r);
+    assert_string_equal(recommend_srun(text, sizeof text, &best, mpi, count), want);
+}
+
 static void lines(void **state) {
     (void)state;
     const row *epyc = &rows[0], quota = {.numa = 1, .caches = 1, .each = 16, .quota = 3};
@@ -108,12 +114,15 @@ static void lines(void **state) {
     launch(epyc, mpich, 1, "mpiexec -n 16 -ppn 16 -bind-to core:8");
     launch(epyc, mpich, 2, "mpiexec -n 32 -f hosts -ppn 16 -bind-to core:8");
     launch(epyc, "Another MPI", 1, "");
-    launch(epyc, NULL, 2,
-           "srun --nodes=2 --ntasks-per-node=16 --cpus-per-task=8 --cpu-bind=cores "
-           "--hint=nomultithread");
+    srun(epyc, mpich, 2,
+         "srun --nodes=2 --ntasks-per-node=16 --cpus-per-task=8 --cpu-bind=cores "
+         "--hint=nomultithread");
+    srun(epyc, open_mpi, 2,
+         "srun --mpi=pmix --nodes=2 --ntasks-per-node=16 --cpus-per-task=8 --cpu-bind=cores "
+         "--hint=nomultithread");
     launch(&quota, open_mpi, 1, "mpirun -np 1 --map-by ppr:1:node --bind-to none");
     launch(&quota, mpich, 1, "mpiexec -n 1 -ppn 1 -bind-to none");
-    launch(&quota, NULL, 1, "srun --nodes=1 --ntasks-per-node=1 --cpus-per-task=3 --cpu-bind=none");
+    srun(&quota, mpich, 1, "srun --nodes=1 --ntasks-per-node=1 --cpus-per-task=3 --cpu-bind=none");
 }
 
 int main(void) {

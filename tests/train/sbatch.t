@@ -35,27 +35,27 @@ launches() {
 
 export SLURM_CPUS_PER_TASK=16 SLURM_JOB_NUM_NODES=2 SLURM_TASKS_PER_NODE="8(x2)"
 two_nodes() {
-    launches "--map-by slot:PE=16 -np 16" --dp 8 --tp 2 --global-batch-size 16 && grep -q -e ' --dp 8 --tp 2 --pp 1' "$CALLS"
+    launches "--map-by slot:PE=16 -n 16" --dp 8 --tp 2 --global-batch-size 16 && grep -q -e ' --dp 8 --tp 2 --pp 1' "$CALLS"
 }
 check "16 processors a task on two nodes of 128: 16 ranks of 16 cores" two_nodes
 one_node() {
-    SLURM_JOB_NUM_NODES=1 SLURM_TASKS_PER_NODE=8 launches "--map-by slot:PE=16 -np 8" --tp 2 --global-batch-size 16
+    SLURM_JOB_NUM_NODES=1 SLURM_TASKS_PER_NODE=8 launches "--map-by slot:PE=16 -n 8" --tp 2 --global-batch-size 16
 }
 check "on one node: 8 ranks, with the data-parallel ranks that there is room for" one_node
 uneven() {
-    SLURM_CPUS_PER_TASK=32 SLURM_TASKS_PER_NODE=4,2 launches "--map-by slot:PE=32 -np 6" --tp 2 --global-batch-size 6
+    SLURM_CPUS_PER_TASK=32 SLURM_TASKS_PER_NODE=4,2 launches "--map-by slot:PE=32 -n 6" --tp 2 --global-batch-size 6
 }
 check "nodes of 4 and 2 ranks, 32 processors each" uneven
 hardware_threads() {
-    PROCESSORS=256 SLURM_TASKS_PER_NODE="16(x2)" launches "--map-by slot:PE=8 -np 32" --tp 2 --global-batch-size 32
+    PROCESSORS=256 SLURM_TASKS_PER_NODE="16(x2)" launches "--map-by slot:PE=8 -n 32" --tp 2 --global-batch-size 32
 }
 check "two hardware threads a core: 16 processors are 8 cores" hardware_threads
 mpich() {
-    MPI_VERSION="HYDRA build details: Version: 4.0.2" launches "-bind-to core:16 -np 16" --tp 2 --global-batch-size 16
+    MPI_VERSION="HYDRA build details: Version: 4.0.2" launches "-bind-to core:16 -n 16" --tp 2 --global-batch-size 16
 }
 check "MPICH's mpirun" mpich
 own_launcher() {
-    LAUNCH="mpirun --mine" launches "--mine -np 16" --tp 2 --global-batch-size 16
+    LAUNCH="mpirun --mine" launches "--mine -n 16" --tp 2 --global-batch-size 16
 }
 check "another launcher (LAUNCH)" own_launcher
 
