@@ -46,6 +46,29 @@ typedef struct {
     unsigned given; /* of row_defaults */
 } settings;
 
+/* A number of tokens: 140e9, 140G, 1T, in powers of 1000. */
+static trine_status read_tokens(void *to, const char *text) {
+    static const char units[] = "KMGT";
+    char *end;
+    double tokens = c_strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (int n = 0; unit && n <= unit - units; n++) tokens *= 1000;
+    if (unit) end++;
+    CHECK(*text >= '0' && *text <= '9' && !*end && tokens <= 1e18, TRINE_EINVAL,
+          "\"%.40s\" is not a number of tokens up to 1e18: 140e9, 140G (K, M, G and T: powers of "
+          "1000)",
+          text);
+    *(double *)to = tokens;
+    return TRINE_OK;
+}
+
+static const char *print_tokens(const void *at, char text[OPTION_TEXT]) {
+    c_snprintf(text, OPTION_TEXT, "%.9g", *(const double *)at);
+    return text;
+}
+
+static const option_type tokens_type = {read_tokens, print_tokens};
+
 static const option rows[] = {
     {OPTION_HEADING("What is planned")},
     {OPTION_READS, OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
@@ -56,8 +79,9 @@ static const option rows[] = {
                 "find the fastest layouts of so many ranks for a model and a batch, which are "
                 "options of the trainer (train_gpt --help); those of a layout that are given are "
                 "kept, the others are searched")},
-    {OPTION_DOUBLE("tokens", settings, tokens, "T", 0, 1e18, 0,
-                   "also print how long a training on so many tokens takes")},
+    {OPTION_TYPE("tokens", settings, tokens, &tokens_type, "T",
+                 "also print how long a training on so many tokens takes: 140e9, 140G, 1T (K, M, G "
+                 "and T: powers of 1000)")},
     {OPTION_READS,
      OPTION_STRING("csv", settings, csv, "FILE", NULL,
                    "predict each row of a table: columns heads, hidden, layers, seq, tp, pp, dp, "

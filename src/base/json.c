@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,13 @@ static trine_status look(const char *text, size_t bytes, const char *path) {
     return TRINE_OK;
 }
 
+/* " (line 3)" of a text of several lines; "" of one. */
+static void place_in(char *place, size_t size, const char *text, const char *at) {
+    size_t line = 1;
+    for (const char *c = text; c < at; c++) line += *c == '\n';
+    snprintf(place, size, line > 1 ? " (line %zu)" : "", line);
+}
+
 trine_status json_read(cJSON **root, const char *text, size_t bytes, const char *path) {
     *root = NULL;
     TRY(text_mark_check(text, bytes, path));
@@ -52,7 +60,9 @@ trine_status json_read(cJSON **root, const char *text, size_t bytes, const char 
     cJSON *tree = bytes ? cJSON_ParseWithLengthOpts(text, bytes, &end, false) : NULL;
     c_locale_leave(before);
     CHECK(tree || errno != ENOMEM, TRINE_ENOMEM, "%s: no memory to parse it", path);
-    CHECK(tree, TRINE_EDATA, "%s: invalid JSON at byte %zu", path, (size_t)(end - text));
+    char place[64];
+    place_in(place, sizeof place, text, tree ? text : end);
+    CHECK(tree, TRINE_EDATA, "%s: invalid JSON at byte %zu%s", path, (size_t)(end - text), place);
     while (end < text + bytes && white(*end)) end++;
     bool object = cJSON_IsObject(tree), complete = end == text + bytes;
     if (object && complete) {

@@ -102,6 +102,10 @@ static trine_status read_row(hardware *h, const cJSON *root, size_t n, const cha
     double *to = (double *)((char *)h + rows[n].offset);
     *to = rows[n].absent;
     if (!item) return TRINE_OK; /* check_there has found the others */
+    CHECK(!cJSON_IsString(value), TRINE_EDATA,
+          "%s: %s: \"value\" is \"%.40s\": must be a number, in the unit that docs/planning.md has "
+          "for it (bytes, bytes/s, FLOP/s, seconds, parts of 1)",
+          path, rows[n].name, value->valuestring);
     CHECK(cJSON_IsNumber(value), TRINE_EDATA, "%s: %s has no number \"value\"", path, rows[n].name);
     CHECK(value->valuedouble >= rows[n].least && value->valuedouble <= rows[n].most, TRINE_EDATA,
           "%s: %s is %.9g (valid: %g to %g)", path, rows[n].name, value->valuedouble, rows[n].least,

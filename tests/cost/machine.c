@@ -91,7 +91,12 @@ static void a_number_is_in_range_and_has_a_source(void **state) {
         TRINE_EDATA, "launch_time is -1e-06 (valid: 0 to 1)");
     REFUSED(
         parse("launch_time", "{\"value\": \"1\", \"how\": \"fitted\", \"source\": \"s\"}", "", &h),
-        TRINE_EDATA, "launch_time has no number");
+        TRINE_EDATA, "launch_time: \"value\" is \"1\": must be a number, in the unit that");
+    REFUSED(
+        parse("launch_time", "{\"value\": null, \"how\": \"fitted\", \"source\": \"s\"}", "", &h),
+        TRINE_EDATA, "launch_time has no number \"value\"");
+    REFUSED(hardware_parse(&h, "{\n  \"about\": 1,\n  x}", 20, "m.json"), TRINE_EDATA,
+            "m.json: invalid JSON at byte 19 (line 3)");
     REFUSED(parse("launch_time", "{\"value\": 0, \"how\": \"guessed\", \"source\": \"s\"}", "", &h),
             TRINE_EDATA, "launch_time: how is \"guessed\"");
     REFUSED(parse("launch_time", "{\"value\": 0, \"source\": \"s\"}", "", &h), TRINE_EDATA,
