@@ -47,7 +47,8 @@ static trine_status look(const char *text, size_t bytes, const char *path) {
 static void place_in(char *place, size_t size, const char *text, const char *at) {
     size_t line = 1;
     for (const char *c = text; c < at; c++) line += *c == '\n';
-    snprintf(place, size, line > 1 ? " (line %zu)" : "", line);
+    *place = '\0';
+    if (line > 1) snprintf(place, size, " (line %zu)", line);
 }
 
 trine_status json_read(cJSON **root, const char *text, size_t bytes, const char *path) {

@@ -32,8 +32,8 @@ void recommend(recommendation *best, const node_cores *node);
 /* Why: "a rank for each of 16 last-level caches". Returns text. Pure. */
 const char *recommend_reason(char *text, size_t size, const recommendation *r);
 
-/* The arguments that start it on `nodes` nodes, in front of the program, by the launcher of the MPI whose own text about
- * itself is `mpi`; "" for an MPI that is not known here. Returns text. Pure. */
+/* The arguments that start it on `nodes` nodes, in front of the program, by the launcher of the MPI whose own text
+ * about itself is `mpi`; "" for an MPI that is not known here. Returns text. Pure. */
 const char *recommend_launch(char *text, size_t size, const recommendation *r, const char *mpi, int nodes);
 /* The same by srun: Open MPI's ranks find each other by PMIx, for which it has to be asked. */
 const char *recommend_srun(char *text, size_t size, const recommendation *r, const char *mpi, int nodes);
