@@ -164,6 +164,20 @@ static void print_messages(const timeline *t, double origin, FILE *out) {
     fputc(']', out);
 }
 
+/* Of the files, each once: ranks of one file follow each other, or a file is printed again, which does no harm. */
+static void print_paths(const timeline *t, FILE *out) {
+    const char *before = NULL;
+    fputs(",\"paths\":[", out);
+    for (int r = 0; r < t->rank_count; r++) {
+        const char *path = t->ranks[r].path;
+        if (!path || path == before) continue;
+        if (before) fputc(',', out);
+        page_text(out, path);
+        before = path;
+    }
+    fputc(']', out);
+}
+
 trine_status page_trace(const timeline *t, const delays *d, FILE *out) {
     double origin = INFINITY, end = -INFINITY;
     int64_t drawn = 0;
@@ -178,6 +192,7 @@ trine_status page_trace(const timeline *t, const delays *d, FILE *out) {
     fputs(",\"why\":", out);
     page_text(out, t->why ? t->why : "");
     if (t->layout) fputs(",\"layout\":", out), page_text(out, t->layout);
+    print_paths(t, out);
     fputs(",\"error\":", out);
     page_number(out, t->clock_error);
     fputs(",\"span\":", out);

@@ -162,6 +162,19 @@ page traced "$dir/resumed" "$dir/other" "$dir/other.json"
 chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/traced.html" >"$dir/rendered"
 of_its_layout() { grep -o '<h3>As planned[^<]*' "$dir/rendered" >"$dir/said"; [ "$(cat "$dir/said")" = "<h3>As planned: a row a stage (other)" ]; }
 check "a trace stands beside the plan of its own layout, not of the first run with as many stages" of_its_layout
+says_whose() { grep -qF "$1" "$dir/rendered"; }
+check "the page says whose it is: its run's options name it" says_whose "other.json was written by other, as its options say."
+# Two runs of one layout: the one that has written it, the second; without its name none is known.
+sed 's/"layout":"pp [^"]*"/"layout":"pp 1 x dp 2 x tp 1"/; s/other\.json/first.json/g' "$dir/other" >"$dir/first"
+page traced "$dir/first" "$dir/other" "$dir/other.json"
+chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/traced.html" >"$dir/rendered"
+second() { of_its_layout && says_whose "other.json was written by other, as its options say."; }
+check "of two runs of its layout the one that has written it" second
+cp "$dir/other.json" "$dir/renamed.json"
+page traced "$dir/first" "$dir/other" "$dir/renamed.json"
+chrome --virtual-time-budget=8000 --window-size=1400,1000 --dump-dom "file://$dir/traced.html" >"$dir/rendered"
+check "under another name none is known, and the page says so" says_whose \
+    "The logs do not say of which run renamed.json is: first, other have its layout. The plan is that of first."
 
 mkdir -p "$BUILD/report"
 chrome --blink-settings=preferredColorScheme=1 --window-size=1200,1480 --virtual-time-budget=8000 --screenshot="$PWD/$BUILD/report/report.png" "file://$dir/pictured.html"

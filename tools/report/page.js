@@ -6,7 +6,7 @@
  *   planned   {ranks, bubble, idle, stages: [text], memory: {kinds, stages: [[bytes]]}, span,
  *              passes: a list a stage of start, length, kind, micro-batch, unit, chunk; unit: "s" of a machine's times;
  *              forecast: {step, parts, stages}, missing: why something is not there}
- *   trace     {layout, ranks: [{rank, stage, place, state}], spans: a list a rank of start, length (us), kind, micro-batch, unit,
+ *   trace     {layout, paths, ranks: [{rank, stage, place, state}], spans: a list a rank of start, length (us), kind, micro-batch, unit,
  *              flags (1: a wait, 2: unfinished, 4: an evaluation); steps: rank, start, length, step, flags;
  *              messages: from, to, sent, received; time: [{parts, steps, caused, own}], pairs: [[who, whom, us]], bubble}
  *
@@ -401,19 +401,27 @@ function layouts_of(run) {
   return list.join(", then ") || "–";
 }
 
-/* What was planned, by itself for each start with a plan of its own: [{p, name, resident}]. */
+function base_name(path) { return path.replace(/^.*\//, ""); }
+
+/* The traces that a start was asked to write, without their folders: the page may be made elsewhere. */
+function traces_of(run) {
+  return (run.options || []).filter(function (o) { return /^--trace=/.test(o); }).map(base_name);
+}
+
+/* What was planned, by itself for each start with a plan of its own: [{p, name, resident, traces}]. */
 function plans_of() {
   var list = [];
   data.runs.forEach(function (run, n) {
-    var own = [], after = null, most = 0;
+    var own = [], after = null, most = 0, traces = [];
     run.starts.forEach(function (s, k) {
       var newest = k + 1 === run.starts.length, p = newest ? run.planned : s.planned;
-      if (after === null) { after = s.after; most = 0; }
+      if (after === null) { after = s.after; most = 0; traces = []; }
+      traces = traces.concat(traces_of(s.run));
       most = Math.max(most, (newest ? run.resident : s.resident) || 0);
       if (!p) return;
       var next = run.starts.slice(k + 1).map(function (o) { return o.planned; }).concat([run.planned]).filter(Boolean)[0];
       if (!newest && JSON.stringify(next) === JSON.stringify(p)) return;
-      own.push({ p: p, n: n, after: after, layout: s.run.layout, resident: most });
+      own.push({ p: p, n: n, after: after, layout: s.run.layout, resident: most, traces: traces });
       after = null;
     });
     own.forEach(function (x) {
@@ -767,22 +775,42 @@ function show_planned(p, name, measured, several) {
   if (!measured) root.appendChild(kind_key(has.kinds, has.micros));
 }
 
-/* The plan that a trace belongs to: of its layout, where both are known; of as many stages and ranks, or of as many
- * stages, or of more, for the trace of some nodes; of several the newest of the first log. */
-function plans_of_trace(t, plans) {
+function names_trace(x, t) {
+  return t.paths.some(function (p) { return x.traces.indexOf(base_name(p)) >= 0; });
+}
+
+/* The plans that a trace may belong to: of its layout, where both are known; of these those of runs that have written a
+ * file of its name; of as many stages and ranks, or of as many stages, or of more, for the trace of some nodes. */
+function plans_that_fit(t, plans) {
   plans = plans.filter(function (x) { return !t.layout || !x.layout || x.layout === t.layout; });
+  var named = plans.filter(function (x) { return names_trace(x, t); });
+  if (named.length) plans = named;
   var stages = new Set(t.ranks.map(function (r) { return r.stage; })).size;
   var fits = [function (x) { return x.p.passes.length === stages && x.p.ranks === t.ranks.length; },
               function (x) { return x.p.passes.length === stages; },
               function (x) { return x.p.passes.length > stages; }].map(function (is) { return plans.filter(is); });
-  var best = fits.filter(function (f) { return f.length; })[0] || [];
-  return best.filter(function (x) { return x.n === best[0].n; }).slice(-1);
+  return fits.filter(function (f) { return f.length; })[0] || [];
+}
+
+/* The one that is drawn: of several the newest of the first log. */
+function plan_of_trace(fits) {
+  return fits.filter(function (x) { return x.n === fits[0].n; }).slice(-1);
+}
+
+/* Of which of several runs the trace is, as far as the logs tell. */
+function whose_trace(t, fits) {
+  var files = t.paths.map(base_name).join(", "), of = Array.from(new Set(fits.map(function (x) { return names[x.n]; })));
+  if (!of.length) return "";
+  if (fits.every(function (x) { return names_trace(x, t); })) return files + " was written by " + of.join(" or ") + ", as its options say.";
+  if (of.length > 1) return "The logs do not say of which run " + files + " is: " + of.join(", ") + " have its layout. The plan is that of " + of[0] + ".";
+  return files + " has the layout of " + of[0] + ", and of no other run here.";
 }
 
 function show_pipeline() {
   var t = data.trace, plans = plans_of(), most = 5;
   var drawn_plans = plans.filter(function (x) { return x.p.passes && (t || x.p.passes.length > 1); });
-  if (t) drawn_plans = plans_of_trace(t, drawn_plans);
+  var fits = t ? plans_that_fit(t, drawn_plans) : [];
+  if (t) drawn_plans = plan_of_trace(fits);
   if (!t && !drawn_plans.length) return;
   root.appendChild(el("h2", {}, "Pipeline"));
   var texts = [];
@@ -795,6 +823,7 @@ function show_pipeline() {
   if (texts.length) root.appendChild(el("p", {}, (t && known(t.bubble) ? "" : "Bubble: ") + texts.join("; ") + "."));
   var measured = t ? show_measured(t) : null;
   if (t && known(t.error)) root.appendChild(el("p", { "class": "note" }, "The ranks' clocks agree to " + micros(t.error) + ": times between ranks are that exact."));
+  if (t && data.runs.length > 1 && fits.length) root.appendChild(el("p", { "class": "note" }, whose_trace(t, fits)));
   if (t && plans.length && !drawn_plans.length)
     root.appendChild(el("p", { "class": "note" }, "No plan of these logs has the " + (t.layout ? "layout of the trace, " + t.layout : "stages of the trace") + "."));
   drawn_plans.slice(0, most).forEach(function (x) { show_planned(x.p, x.name, measured, plans.length > 1); });
