@@ -67,7 +67,7 @@ train 4 zb --pp 4 --schedule zb --train-iters 5
 traced=
 if "$TRAIN" --help | grep -q -e '--trace FILE'; then traced="--trace $dir/pictured.json --trace-steps 50-52"; fi
 # shellcheck disable=SC2086  # words are meant to be split
-train 2 pictured --pp 2 --schedule zb --train-iters 60 --num-layers 6 --hidden-size 256 --global-batch-size 32 $traced
+train 2 pictured --pp 2 --schedule zb --train-iters 60 --lr-warmup-iters 15 --num-layers 6 --hidden-size 256 --global-batch-size 32 $traced
 
 # A trace of 64 ranks, pp 4 x dp 16, of which rank 21 is slow in every pass; as --trace writes it.
 awk -v ranks=64 -v micros=24 'BEGIN {

@@ -845,7 +845,7 @@ function bars(rows, parts, most, text) {
       if (!(x > 0)) return;
       var canvas = el("canvas"), part = el("div", { "class": "part" }, canvas);
       part.style.width = 100 * x / most + "%";
-      part.addEventListener("mousemove", function (e) { show_tip(e, r.name + "\n" + parts[k] + ": " + text(x) + " (" + percent(x / sum(r.parts)) + ")"); });
+      part.addEventListener("mousemove", function (e) { show_tip(e, r.name + "\n" + parts[k] + ": " + text(x) + (r.parts.filter(Boolean).length > 1 ? " (" + percent(x / sum(r.parts)) + ")" : "")); });
       part.addEventListener("mouseleave", function () { show_tip(null, ""); });
       part.addEventListener("click", function (e) { show_tip(e, r.name + "\n" + parts[k] + ": " + text(x)); });
       bar.appendChild(part);
@@ -855,13 +855,13 @@ function bars(rows, parts, most, text) {
         var w = part.clientWidth;
         if (!w) return;
         canvas.style.width = w + "px";
-        var g = sized(canvas, w, 26), words = percent(x / sum(r.parts));
+        var g = sized(canvas, w, 26), words = r.parts.filter(Boolean).length > 1 ? percent(x / sum(r.parts)) : "";
         forget(canvas);
         g.fillStyle = texture(g, areas[k % areas.length], k % 7);
         g.fillRect(0, 0, w, 26);
         g.font = "11px system-ui, 'DejaVu Sans', sans-serif";
         var wide = g.measureText(words).width;
-        if (wide + 10 > w) return;
+        if (!words || wide + 10 > w) return;
         g.fillStyle = "rgba(255,255,255,0.82)";
         g.fillRect(w / 2 - wide / 2 - 3, 5, wide + 6, 16);
         g.fillStyle = "#000000";
@@ -987,7 +987,7 @@ function show_memory() {
     }
     bars(rows, x.p.memory.kinds.concat(["resident"]), Math.max.apply(null, rows.map(function (r) { return sum(r.parts); })), bytes);
   });
-  root.appendChild(el("p", { "class": "note" }, "Planned, by kind" + (resident ? "; resident is the most that rank 0’s process has had, with its code, MPI and libraries." : ".")));
+  root.appendChild(el("p", { "class": "note" }, "Planned, by kind" + (resident ? "; resident is the peak of rank 0’s process, which includes code, MPI and libraries." : ".")));
 }
 
 /* ---- What was run --------------------------------------------------------------------------------------------- */
@@ -1058,7 +1058,7 @@ function show_checkpoints() {
   if (!rows.length) return;
   root.appendChild(el("h2", {}, "Checkpoints"));
   root.appendChild(table([["run", "text"], ["number"], ["after steps", "text long"]], rows));
-  root.appendChild(el("p", { "class": "note" }, "Checkpoints that a later line of the log records: one saved after the last line is missing."));
+  root.appendChild(el("p", { "class": "note" }, "From the log: a checkpoint that was saved after its last line is not listed."));
 }
 
 /* ---- Samples of text --------------------------------------------------------------------------------------------- */
