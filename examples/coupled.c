@@ -85,8 +85,8 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &samples);
     MPI_Comm_rank(samples, &rank);
     MPI_Comm_size(samples, &size);
-    if (size % 2) fputs("coupled: start an even number of ranks, half of which simulate\n", stderr);
-    if (size % 2) MPI_Abort(samples, 1);
+    if (size % 2 && !rank) fputs("coupled: start an even number of ranks, half simulate\n", stderr);
+    if (size % 2) return MPI_Comm_free(&samples), MPI_Finalize(), 1;
     MPI_Comm_split(samples, rank < size / 2, rank, &part);
     if (rank < size / 2)
         training(part, (feed){samples, rank + size / 2});

@@ -391,8 +391,8 @@ trine_status mpi_started_recv(const comm_request *r, void *buf, size_t bytes, in
 
 trine_status mpi_started_arrived(trine_comm *comm, bool *arrived) {
     mpi_state *s = state_of(comm);
-    int done = 0;
-    TRY_MPI(MPI_Testall(s->started.count, s->started.requests, &done, MPI_STATUSES_IGNORE));
+    int done = 0, code = MPI_Testall(s->started.count, s->started.requests, &done, s->statuses);
+    if (code != MPI_SUCCESS) TRY_MPI(code_of(code, s->started.count, s->statuses));
     if (done) s->started.count = 0;
     *arrived = done != 0;
     return TRINE_OK;
