@@ -214,6 +214,9 @@ start() {
     [ -z "$grower" ] || kill "$grower" 2>/dev/null
     mpirun='' grower='' grown=''
     if [ -e "$work/grown" ]; then grown=', to go on with more ranks'; fi
+    # MPICH 4's mpirun sometimes exits with 0 after it has passed a signal, whatever the ranks' status. A run that has
+    # reached its end says so when it is started again.
+    if [ "$status" -eq 0 ] && [ -n "$told$grown" ]; then status=75; fi
 }
 
 save='' before=''
