@@ -38,6 +38,7 @@ static trine_status print_verdict(const rehearsal *h, FILE *out) {
     size_t bytes;
     double limit = (double)h->config.parallel.memory;
     if (limit <= 0) return TRINE_OK;
+    fflush(out); /* the error follows the table, also in a file that has both */
     TRY(oom_check_limit(h, &bytes));
     c_fprintf(out, "verdict  fits: %.3f of %.3f MiB, %.1f%% of --memory\n", (double)bytes / 1048576,
               limit / 1048576, 100 * (double)bytes / limit);

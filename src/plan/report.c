@@ -416,17 +416,18 @@ static trine_status add_windows(const report *r, const int *at, const size_t *ow
     return TRINE_OK;
 }
 
-static void print_windows(const node_windows *nodes, int count, FILE *out) {
+static void print_windows(const report *r, const node_windows *nodes, int count, FILE *out) {
     const node_windows *most = nodes;
     for (int n = 1; n < count; n++)
         if (nodes[n].bytes > most->bytes) most = &nodes[n];
     if (!most->bytes) return;
     size_t with = most->bytes + (size_t)most->ranks * COMM_MPI_SHM;
+    bool assumed = !r->mesh && !r->config->parallel.ranks_per_node;
     c_fprintf(
         out,
-        "shm      %.3f MiB of /dev/shm for the windows of %s %d ranks; %.3f MiB with MPI's own\n",
+        "shm      %.3f MiB of /dev/shm for the windows of %s %d ranks%s; %.3f MiB with MPI's own\n",
         (double)most->bytes / MIB, count > 1 ? "a node's" : "these", most->ranks,
-        (double)with / MIB);
+        assumed ? " on one node (--ranks-per-node)" : "", (double)with / MIB);
 }
 
 trine_status report_shm(const report *r, FILE *out) {
@@ -444,7 +445,7 @@ trine_status report_shm(const report *r, FILE *out) {
         if (at[n] >= count) count = at[n] + 1;
     }
     if (status == TRINE_OK) status = add_windows(r, at, own, nodes);
-    if (status == TRINE_OK) print_windows(nodes, count, out);
+    if (status == TRINE_OK) print_windows(r, nodes, count, out);
     free(at), free(own), free(nodes);
     return status;
 }
