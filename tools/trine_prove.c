@@ -87,6 +87,7 @@ static trine_status prove(int first, int argc, char **argv, bool unchecked,
     int split = first;
     CHECK(first < argc, TRINE_EINVAL, "no configuration (see --help)");
     while (split < argc && strcmp(argv[split], "--") != 0) split++;
+    CHECK(split != argc - 1, TRINE_EINVAL, "no configuration B behind -- (see --help)");
     trine_status status =
         read_side(first, split, argv, &configs[0], &runs[0], &sides[0], &owned[0]);
     if (status == TRINE_OK && split < argc)

@@ -176,4 +176,7 @@ walk_doctor() {
 
 for program in generate eval tokens tokenizer export plan prove report doctor; do walk $program; done
 echo "# $tried options: $refused refusals"
+run "$BUILD/trine-prove" --dp 2 --vocab-size 8 --
+[ "$status" -eq 1 ] && grep -qx "trine: no configuration B behind -- (see --help)" "$dir/err"
+result $? "trine-prove with nothing behind -- says so"
 done_testing
