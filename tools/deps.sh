@@ -13,6 +13,9 @@
 # tests run with the commands of these packages and no others (tests/path.sh).
 set -eu
 
+case ${1:-} in
+    -h | --help) sed -n '2,/^set -eu/s/^# \{0,1\}//p' "$0" && exit ;;
+esac
 list='' user=${TRINE_DEPS:-}
 if [ "${1:-}" = --list ]; then
     list=yes

@@ -23,6 +23,7 @@
 #include "plan/csv_rows.h"
 #include "plan/plan_print.h"
 #include "train/load_request.h"
+#include "train/plan_auto.h"
 #include "trine_checkpoint.h"
 
 #define WORD(id, text, ...) text,
@@ -456,7 +457,7 @@ static trine_status read_space(const settings *s, int argc, char **argv, search_
     CHECK(!looks, TRINE_EINVAL,
           "--dry-run, --explain, --layouts and --export-schedule are train_gpt's alone");
     TRY(request_is_there(&trainer->checkpoint));
-    CHECK(space->base.model.vocab_size, TRINE_EINVAL, "unknown vocabulary size; set --vocab-size");
+    TRY(plan_auto_vocabulary(&space->base));
     CHECK(space->base.global_batch_size, TRINE_EINVAL,
           "--global-batch-size is missing: layouts are compared by what they take for one batch");
     space->fixed = trainer->plan_keeps & SEARCH_ALL;

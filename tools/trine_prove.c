@@ -60,11 +60,24 @@ static const char *inspection(const trine_run *r) {
     return r->dry_run ? "dry-run" : r->explain ? "explain" : "layouts";
 }
 
+/* A name that is there twice: two configurations without -- between them would be proved as one. */
+static trine_status check_once(int from, int to, char **argv) {
+    for (int n = from; n < to; n++) {
+        size_t length = strcspn(argv[n], "=");
+        for (int m = from; m < n && !strncmp(argv[n], "--", 2); m++)
+            CHECK(strncmp(argv[m], argv[n], length) || (argv[m][length] && argv[m][length] != '='),
+                  TRINE_EINVAL, "%.*s is there twice; -- stands between A and B", (int)length,
+                  argv[n]);
+    }
+    return TRINE_OK;
+}
+
 /* Arguments [from, to) of argv as the trainer's. */
 static trine_status read_side(int from, int to, char **argv, trine_config *config, trine_run *run,
                               prove_side *side, char ***owned) {
     char **own = *owned = calloc((size_t)(to - from) + 2, sizeof *own);
     CHECK(own, TRINE_ENOMEM, "no memory for %d arguments", to - from);
+    TRY(check_once(from, to, argv));
     own[0] = argv[0];
     memcpy(own + 1, argv + from, (size_t)(to - from) * sizeof *own);
     TRY(trine_parse(to - from + 1, own, config, run));

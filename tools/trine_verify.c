@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/options.h"
 #include "base/output.h"
 #include "base/paths_apart.h"
@@ -76,11 +77,10 @@ static const option rows[] = {
     {OPTION_INT("only", settings, only, "N", 0, SET, 0,
                 "of the standard set only the Nth layout, from 1 on; 0: all")},
     {OPTION_HEADING("Tests of the test")},
-    {OPTION_CHOICE(
-        "flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
-        "what a bit is changed of: a parameter before the step, a rank's own gradient in "
-        "memory, the same as if it had been computed so, or an activation that a rank "
-        "sends")},
+    {OPTION_CHOICE("flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
+                   "where to flip a bit: a parameter before the step, a rank's own gradient in "
+                   "memory, the same as if it had been computed so, or an activation that a rank "
+                   "sends")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
                 "change a bit in this step; 0: never")},
     {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
@@ -258,13 +258,26 @@ static trine_status check_fingerprint(const settings *s, const trine_config *con
 }
 
 /* The arguments behind "--" are the trainer's; without them the standard set runs. */
+/* What is not this program's is the trainer's, more often than wrong. */
+static trine_status parse_alone(settings *s, int argc, char **argv) {
+    char text[3000];
+    trine_status status = parse(s, argc, argv, false);
+    c_snprintf(text, sizeof text, "%s", status_message());
+    if (status == TRINE_OK || !strstr(text, "unknown option")) return status;
+    status_clear();
+    return RAISE(TRINE_EINVAL,
+                 "%s\n  - options of the trainer stand behind --: trine-verify [options] -- "
+                 "--data-path FILE ...",
+                 text);
+}
+
 static trine_status run(settings *s, int argc, char **argv, verify_verdict *verdict) {
     static trine_run trainer;
     trine_config config;
     trine_world *world = NULL;
     int split = 1;
     while (split < argc && strcmp(argv[split], "--") != 0) split++;
-    TRY(parse(s, split, argv, split < argc));
+    TRY(split < argc ? parse(s, split, argv, true) : parse_alone(s, argc, argv));
     if (s->help) return TRINE_OK;
     if (split < argc) {
         argv[split] = argv[0];

@@ -365,13 +365,14 @@ static trine_status remove_leftovers(lease *l) {
 
 static trine_status check_space(const char *dir, uint64_t need) {
     struct statvfs at;
-    char has[HUMAN_SIZE], wants[HUMAN_SIZE];
+    char has[HUMAN_SIZE], wants[HUMAN_SIZE], beside[HUMAN_SIZE];
     CHECK(statvfs(dir, &at) == 0, TRINE_EIO, "%s: %s", dir, strerror(errno));
     uint64_t available = (uint64_t)at.f_bavail * at.f_frsize;
     CHECK(need + LITTLE <= available, TRINE_EIO,
           "%s: not enough space for a checkpoint: it needs %" PRIu64
-          " bytes (%s) plus a margin, %" PRIu64 " (%s) are free",
-          dir, need, human_bytes(wants, need), available, human_bytes(has, available));
+          " bytes (%s) plus a margin of %s, %" PRIu64 " (%s) are free",
+          dir, need, human_bytes(wants, need), human_bytes(beside, LITTLE), available,
+          human_bytes(has, available));
     return TRINE_OK;
 }
 

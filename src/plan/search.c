@@ -184,13 +184,14 @@ static trine_status list_stages(search *w, search_layout l, const values *zeros)
     return TRINE_OK;
 }
 
-/* With the fault of the last candidate; there is none where the values that are given divide no number of ranks: then
- * that of these values, with the nearest layouts. */
+/* With the faults of the values that are given and the nearest layouts, or the fault of the last candidate. */
 static trine_status refuse_all(const search_space *s) {
-    char why[512];
+    char why[1000], last[512];
     trine_config c = s->base;
-    if (!*status_message()) trine_config_check(&c, s->ranks);
-    c_snprintf(why, sizeof why, "%s", status_message());
+    c_snprintf(last, sizeof last, "%s", status_message());
+    status_clear();
+    bool alone = trine_config_check(&c, s->ranks) != TRINE_OK;
+    c_snprintf(why, sizeof why, "%s", alone ? status_message() : last);
     return RAISE(TRINE_EINVAL, "no layout of %d ranks is valid: %s", s->ranks, why);
 }
 

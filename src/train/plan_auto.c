@@ -52,11 +52,10 @@ unsigned plan_auto_keeps(const char *option) {
 
 /* ---- The search ------------------------------------------------------------------------------- */
 
-static trine_status find_vocabulary(trine_config *c) {
+trine_status plan_auto_vocabulary(trine_config *c) {
     blend *samples;
     CHECK(c->data.data_path || c->model.vocab_size, TRINE_EINVAL,
           "unknown vocabulary size; set --vocab-size or --data-path");
-    if (!c->data.data_path) c->data.data_path = "(none)"; /* sizes need no data */
     if (c->model.vocab_size) return TRINE_OK;
     TRY(blend_open(&samples, c->data.data_path));
     trine_status status = blend_vocab(samples, &c->model.vocab_size);
@@ -97,7 +96,7 @@ static trine_status search_on(choosing *c, const hardware *machine) {
           "--plan auto: %d ranks on a node, but --hardware %s is of nodes with %.0f (node_ranks)",
           c->node, c->run->hardware, machine->node_ranks);
     TRY(choose_device(c, machine, &s.base));
-    TRY(find_vocabulary(&s.base));
+    TRY(plan_auto_vocabulary(&s.base));
     resolve_resets_of_files(&s.base);
     s.base.data.data_path = "(none)"; /* so that no layout's rehearsal opens them again */
     s.base.data.val_data_path = NULL;
