@@ -8,8 +8,8 @@
  * one. Pure. */
 unsigned plan_auto_keeps(const char *option);
 
-/* Sets c->model.vocab_size from the token files where it is 0. Errors: TRINE_EINVAL without either; those of blend_open.
- * Not collective. */
+/* Sets c->model.vocab_size from the token files where it is 0. Errors: TRINE_EINVAL without either; those of
+ * blend_open. Not collective. */
 trine_status plan_auto_vocabulary(trine_config *c);
 
 #endif
