@@ -320,8 +320,8 @@ check "a node hangs: Slurm marks it as down and queues the job again" frozen
 check "the node of the script is lost: Slurm queues the job again, and it completes" script_lost
 check "a node is dead before the job starts, and Slurm does not know: queued again" dead_at_the_start
 check "the undisturbed run, on this machine without Slurm" undisturbed
-check "docs/first-cluster.md, steps 2 to 6" page
 check "the dead node is back, and no job is left" all_back
+check "docs/first-cluster.md, steps 2 to 6" page # on both nodes
 # Alone, so that a node that is back is idle.
 range="--dp 2 --tp 2 --pp 2 --lr 3e-3 --exact"
 # shellcheck disable=SC2086  # words are meant to be split
