@@ -257,7 +257,6 @@ static trine_status check_fingerprint(const settings *s, const trine_config *con
     return paths_apart_check(p);
 }
 
-/* The arguments behind "--" are the trainer's; without them the standard set runs. */
 /* What is not this program's is the trainer's, more often than wrong. */
 static trine_status parse_alone(settings *s, int argc, char **argv) {
     char text[3000];
@@ -271,6 +270,7 @@ static trine_status parse_alone(settings *s, int argc, char **argv) {
                  text);
 }
 
+/* The arguments behind "--" are the trainer's; without them the standard set runs. */
 static trine_status run(settings *s, int argc, char **argv, verify_verdict *verdict) {
     static trine_run trainer;
     trine_config config;

@@ -57,8 +57,8 @@ static trine_status read_bytes(void *to, const char *text) {
     }
     CHECK(*text >= '0' && *text <= '9' && !*end && size >= 1 && size < 0x1p63, TRINE_EINVAL,
           "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)", text);
-    CHECK(unit || *end || size >= 1048576, TRINE_EINVAL,
-          "\"%.40s\" is so many bytes: 44G has a unit (K, M, G and T: powers of 1024)", text);
+    CHECK(unit || size >= 1048576, TRINE_EINVAL,
+          "\"%.40s\" has no unit: 512M, 80G (K, M, G and T: powers of 1024)", text);
     *(uint64_t *)to = (uint64_t)size;
     return TRINE_OK;
 }

@@ -12,8 +12,7 @@ static trine_status host_alloc(device *d, void **p, size_t bytes) {
     char text[HUMAN_SIZE];
     CHECK(memory != MAP_FAILED, TRINE_ENOMEM,
           "no memory for %zu bytes (%s) on the %s device: %s; --dry-run prints what a rank takes, "
-          "and "
-          "with --memory which changes make it fit",
+          "and with --memory which changes make it fit",
           bytes, human_bytes(text, bytes), d->name, strerror(errno));
     /* Only a hint: a kernel without huge pages rejects it. */
     (void)madvise(memory, bytes, MADV_HUGEPAGE);

@@ -313,7 +313,6 @@ void hint_cause(const print_item *x, const print_item *y, int step, double far, 
               out);
     if (step == 0 && x->kind == PRINT_OUTPUT && !strncmp(x->name, "the output of embedding", 23))
         fputs("  nothing is computed before it: compare the samples and their order (--data-path, "
-              "--no-shuffle) and "
-              "the weights (--load)\n",
+              "--no-shuffle) and the weights (--load)\n",
               out);
 }
