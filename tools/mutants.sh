@@ -7,8 +7,8 @@
 # TARGETS="build/PROGRAM...": what a script among the tests needs (default: all programs and tests).
 # TEXTS=1: only check that each text to find is in its file.
 # MATRIX=1: run each fault against the tests of make check that execute its line (tools/coverage.sh), first the list's
-# case, then the tests, the list's first, then the cheapest, until two tests have failed (MATRIX_FAILURES) or five
-# minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
+# case, then the tests, the list's first, then those that have caught most of this file's faults for their CPU seconds,
+# until two tests have failed (MATRIX_FAILURES) or five minutes are over (MATRIX_SECONDS); write tests/mutants/matrix.
 # What the matrix has of a fault whose text has not changed since is not repeated: the tests that caught it count, and it
 # is run only if they are fewer, and neither have all tests been run nor is its time no longer than what was over before.
 # Those without a line come first. MATRIX_MINUTES=55: none is begun after that many. So an interrupted run goes on where
@@ -326,11 +326,32 @@ executing() {
     echo "$found"
 }
 
-# candidates NAME: TEST RANKS of the runs to make
+# likely: FILE TEST SHARE, and FOLDER TEST SHARE: of the faults there that the matrix has, those that the test has caught
+likely() {
+    (cd "$work/list" && grep . ./*/file) | sed 's|^./\(.*\)/file:|\1 |' | awk '
+        FILENAME == "-" { file[$1] = folder[$1] = $2; sub(/\/[^\/]*$/, "", folder[$1]); next }
+        NF < 5 || !($1 in file) { next }
+        {
+            of[file[$1]]++; of[folder[$1]]++
+            for (i = 5; i <= NF; i++) {
+                test = $i
+                sub(/:.*/, "", test)
+                caught[file[$1] " " test]++; caught[folder[$1] " " test]++
+            }
+        }
+        END { for (pair in caught) { split(pair, word, " "); print pair, caught[pair] / of[word[1]] } }' - "$matrix"
+}
+
+# candidates NAME: TEST RANKS of the runs to make: the list's, then by CPU seconds for what a test has caught before of
+# this file's faults (1), of its folder's (1/4), and a little
 candidates() {
     read -r test ranks case <"$work/list/$1/test"
+    source=$(field "$1" file)
     # shellcheck disable=SC2046  # two numbers
-    { echo "$test $ranks -1"; executing "$(field "$1" file)" $(place "$1"); } | sort -k3,3n |
+    executing "$source" $(place "$1") | awk -v source="$source" -v folder="${source%/*}" '
+        FILENAME ~ /likely$/ { if ($1 == source) share[$2] += $3; else if ($1 == folder) share[$2] += $3 / 4; next }
+        { print $1, $2, ($3 + 0.3) / (share[$1] + 0.02) }' "$work/likely" - |
+        { echo "$test $ranks -1" && cat; } | sort -k3,3g |
         awk 'NR == FNR { checked[$1, $2]; next } ($1, $2) in checked && !seen[$1, $2]++ { print $1, $2 }' "$work/runs" -
 }
 
@@ -486,6 +507,7 @@ check_texts $names
 [ -z "${TEXTS:-}" ] || exit 0
 if [ -n "${MATRIX:-}" ]; then
     tests/sizes.sh >"$work/runs"
+    likely >"$work/likely"
     # shellcheck disable=SC2086
     names=$(unexplored $names)
     if [ "$MATRIX" = left ]; then

@@ -123,6 +123,13 @@ run tools/mutants.sh build
 check "one with the same text is not" test "$status$(cat "$dir/out" "$dir/err")" = 0
 check "the matrix is complete" tools/matrix.sh check
 
+# Of the tests that see a fault, one that has seen another of this file comes first.
+cp tests/mutants/matrix before
+{ mutant minus "a + b" "a - b"; mutant times "a + b" "a * b"; } >$list
+printf '# What catches what.\ntimes 1 enough 0 suite/positive:0\n' >tests/mutants/matrix
+MATRIX_FAILURES=2 planting "the likely one first" 0 "^minus .* suite/sum:0 suite/positive:0"
+mv before tests/mutants/matrix
+
 # Later runs add to what the matrix has.
 export MATRIX_FAILURES=1
 { mutant minus "a + b" "a - b"; mutant times "a + b" "a * b"; mutant more "a + b" "a + b + 1"; } >$list
