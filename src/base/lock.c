@@ -170,8 +170,10 @@ trine_status name_lock_take(name_lock **lock, const char *what, const char *name
 void name_lock_release(name_lock **lock) {
     name_lock *l = *lock;
     if (!l) return;
+    ending_hold(); /* between the two a signal would remove the lock that another program has made since */
     if (input_is_named(l->fd, l->path)) unlink(l->path);
     ending_drop(l->path);
+    ending_release();
     close_file(l);
     free(l->path);
     free(l);

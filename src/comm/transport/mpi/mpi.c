@@ -131,8 +131,9 @@ static trine_status mpi_wait(trine_comm *comm, comm_request *request) {
     if (request->mover != STARTED_NOT) return wait_reduction(comm, request);
     if (request->exchange) return wait_exchange(comm, request);
     MPI_Request own = handle_get(request);
-    TRY(poll_one(comm, &own, request->receives));
+    trine_status status = poll_one(comm, &own, request->receives);
     comm->world->mpi_pending--;
+    TRY(status);
     return TRINE_OK;
 }
 
@@ -461,7 +462,10 @@ static trine_status mpi_all_gather_start(trine_comm *comm, void *dst, const void
     TRY(exchange_begin(comm, request));
     if (!part) return TRINE_OK;
     trine_status status = exchange_parts(comm, dst, src, part, request);
-    if (status != TRINE_OK) exchange_end(comm, request);
+    if (status != TRINE_OK) {
+        cancel_all(&((struct mpi_exchange *)request->exchange)->messages);
+        exchange_end(comm, request);
+    }
     TRY(status);
     if (src != own) memcpy(own, src, part);
     return TRINE_OK;
