@@ -22,19 +22,6 @@ recorded() {
     tools/coverage.sh "$build" --files "$@"
 }
 
-# includers FILE: the sources of which the compiler read this file
-includers() {
-    find "$build/obj" "$build/emu" "$build/tests" "$build/bench" -name '*.d' -exec grep -l -e " $1\( \|\$\)" {} + \
-        2>/dev/null | sed -e "s|^$build/||" -e 's|\.d$||' | while read -r made; do
-        case $made in
-            obj/*) echo "src/${made#obj/}" | sed -e 's|\.o$||' -e '/element/s|\.[a-z0-9_]*$||' -e 's|$|.c|' ;;
-            emu/*.o) for name in "src/${made#emu/}" "$made"; do ls "${name%.o}.cu" "${name%.o}.cc" 2>/dev/null || true; done ;;
-            tests/*.o | bench/*.o) echo "${made%.o}.c" ;;
-            tests/* | bench/*) echo "$made.c" ;;
-        esac
-    done
-}
-
 # affected FILE: its tests; for a test, itself
 affected() {
     test=${1#tests/} test=${test%.[ct]}
@@ -44,7 +31,7 @@ affected() {
     found=$(recorded "$1")
     case $1 in
         *.h | *.cuh)
-            for source in $(includers "$1"); do
+            for source in $(tools/coverage.sh "$build" --includers "$1"); do
                 test=${source#tests/} test=${test%.c}
                 if grep -q "^$test " "$work/runs"; then echo "$test"; fi
                 echo "$source" >>"$work/sources"

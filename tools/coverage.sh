@@ -216,6 +216,19 @@ of_files() {
         }' "$record"
 }
 
+# includers FILE: the sources of which the compiler read this file
+includers() {
+    find "$build/obj" "$build/emu" "$build/tests" "$build/bench" -name '*.d' -exec grep -l -e " $1\( \|\$\)" {} + \
+        2>/dev/null | sed -e "s|^$build/||" -e 's|\.d$||' | while read -r made; do
+        case $made in
+            obj/*) echo "src/${made#obj/}" | sed -e 's|\.o$||' -e '/element/s|\.[a-z0-9_]*$||' -e 's|$|.c|' ;;
+            emu/*.o) for name in "src/${made#emu/}" "$made"; do ls "${name%.o}.cu" "${name%.o}.cc" 2>/dev/null || true; done ;;
+            tests/*.o | bench/*.o) echo "${made%.o}.c" ;;
+            tests/* | bench/*) echo "$made.c" ;;
+        esac
+    done
+}
+
 case ${1:-} in
     --one)
         shift
@@ -230,6 +243,10 @@ case ${1:-} in
     --files)
         shift
         of_files "$@"
+        exit
+        ;;
+    --includers)
+        includers "$2"
         exit
         ;;
 esac

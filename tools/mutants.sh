@@ -306,23 +306,26 @@ place() {
     ' "$work/list/$1/find" "$(field "$1" file)"
 }
 
-# recorded FILE: the runs of the tests that execute the file by tests/coverage, with each test's seconds there
+# recorded FILE: the runs of the tests that execute the file by tests/coverage, or what includes it, with each test's
+# seconds there
 recorded() {
     [ -e tests/coverage ] || return 0
-    tools/coverage.sh "$build" --files "$1" | sort -u | awk '
+    # shellcheck disable=SC2046  # split into files
+    tools/coverage.sh "$build" --files "$1" $(tools/coverage.sh "$tree/build" --includers "$1") | sort -u | awk '
         FILENAME == "-" { executes[$1]; next }
         FILENAME != runs { if ($1 == "test") seconds[$2] = $3; next }
         $1 in executes { print $1, $2, seconds[$1] }' runs="$work/runs" - tests/coverage "$work/runs"
 }
 
 # executing FILE FIRST LAST: the runs of make check that execute one of these lines, TEST RANKS SECONDS. If none does
-# (a table, a line that goes on), or make coverage has not been run here, those that execute the file; if none does (a
-# header), all.
+# (a table, a line that goes on), or make coverage has not been run here, those that execute the file, or what includes
+# it; if none does, all.
 executing() {
     found=$(tools/coverage.sh "$build" --lines "$1" "$2" "$3")
     [ -n "$found" ] || found=$(tools/coverage.sh "$build" --lines "$1" 1 999999)
     [ -n "$found" ] || found=$(recorded "$1")
-    [ -n "$found" ] || found=$(cat "$work/runs")
+    [ -n "$found" ] || found=$(awk 'NF != 3 || $1 == "test" { seconds[$2] = $3; next } { print $1, $2, seconds[$1] }' \
+        "$([ -e tests/coverage ] && echo tests/coverage || echo /dev/null)" "$work/runs")
     echo "$found"
 }
 
@@ -426,18 +429,19 @@ explore() {
 }
 
 # unexplored NAME...: those that are not in the matrix, or with another text; then those that too few tests have caught,
-# where there was not enough to do or not enough time
+# where there was not enough to do or not enough time, those of scripts, which need all programs, last
 unexplored() {
     for name in "$@"; do echo "$name $(sum "$name")"; done |
         awk -v enough="$enough" -v seconds="$seconds" '
-            FILENAME != "-" { line[$1, $2] = $0; next }
+            FILENAME != "-" { line[$1, $2] = $0; script[$1] = $5 ~ /:-$/; next }
             !(($1, $2) in line) { print $1; next }
             {
                 n = split(line[$1, $2], field, " ")
                 longest = field[3] ~ /^time/ ? substr(field[3], 5) : field[3] == "all" ? seconds : 0
-                if (n - 4 < enough && longest + 0 < seconds) fewer = fewer $1 "\n"
+                if (n - 4 >= enough || longest + 0 >= seconds) next
+                if (script[$1]) late = late $1 "\n"; else fewer = fewer $1 "\n"
             }
-            END { printf "%s", fewer }
+            END { printf "%s%s", fewer, late }
         ' "$matrix" -
 }
 
