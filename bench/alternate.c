@@ -124,10 +124,11 @@ static void add_option(void *context, const option *row, const char *value) {
 }
 
 /* All that differs from the defaults: an option that were left out would be measured as if it did nothing. */
-static void add_config(command *c, const trine_config *config) {
+static void add_config(command *c, const trine_config *config, const trine_run *run) {
     const trine_config defaults = trine_config_default();
-    const options own = config_options(config, NULL, NULL),
-                  base = config_options(&defaults, NULL, NULL);
+    const trine_run none = {0};
+    const options own = config_options(config, run ? run : &none, NULL),
+                  base = config_options(&defaults, &none, NULL);
     given_options(&own, &base, add_option, c);
 }
 
@@ -233,15 +234,20 @@ static trine_status start(alternate_job **out, alternate_listener *t, const comm
     return status;
 }
 
-trine_status alternate_start(alternate_job **out, alternate_listener *t,
-                             const trine_config *config) {
+static trine_status start_config(alternate_job **out, alternate_listener *t,
+                                 const trine_config *config, const trine_run *run) {
     trine_layout l = config->parallel.layout;
     int ranks = l.dp * l.tp * l.pp;
     command c;
     *out = NULL;
     TRY(begin_command(&c, t, ranks));
-    add_config(&c, config);
+    add_config(&c, config, run);
     return start(out, t, &c, ranks);
+}
+
+trine_status alternate_start(alternate_job **out, alternate_listener *t,
+                             const trine_config *config) {
+    return start_config(out, t, config, NULL);
 }
 
 trine_status alternate_start_options(alternate_job **out, alternate_listener *t, int ranks,
@@ -316,10 +322,11 @@ trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int st
 }
 
 trine_status alternate_compare(alternate_listener *t, const trine_config *a, const trine_config *b,
-                               int reps, bench_samples *sa, bench_samples *sb) {
+                               const trine_run *run_b, int reps, bench_samples *sa,
+                               bench_samples *sb) {
     alternate_job *first, *second;
     TRY(alternate_start(&first, t, a));
-    trine_status status = alternate_start(&second, t, b);
+    trine_status status = start_config(&second, t, b, run_b);
     if (status == TRINE_OK) status = alternate_race(first, second, reps, 1, sa, sb);
     alternate_end(&second);
     alternate_end(&first);

@@ -79,10 +79,10 @@ void alternate_end(alternate_job **j);
 trine_status alternate_race(alternate_job *a, alternate_job *b, int reps, int steps, bench_samples *sa,
                         bench_samples *sb);
 
-/* alternate_race of one step between two jobs that are started for it. Errors: those of alternate_start and
- * alternate_give. */
-trine_status alternate_compare(alternate_listener *t, const trine_config *a, const trine_config *b, int reps,
-                           bench_samples *sa, bench_samples *sb);
+/* alternate_race of one step between two jobs that are started for it; run_b (NULL: none): what the second does
+ * beside its steps, of which a rank knows `profile`. Errors: those of alternate_start and alternate_give. */
+trine_status alternate_compare(alternate_listener *t, const trine_config *a, const trine_config *b,
+                               const trine_run *run_b, int reps, bench_samples *sa, bench_samples *sb);
 
 /* For alternate_rank.c: reads or writes a complete message. Errors: TRINE_EIO. */
 trine_status alternate_read(int fd, void *message, size_t bytes);

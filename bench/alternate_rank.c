@@ -192,7 +192,8 @@ int main(int argc, char **argv) {
     if (status != TRINE_OK) return bench_exit(status);
     status = trine_trainer_create(&trainer, world, &config);
     if (status == TRINE_OK) {
-        status = work(trainer, world, path);
+        if (run.profile) status = trine_trainer_profile_start(trainer, 0, NULL);
+        if (status == TRINE_OK) status = work(trainer, world, path);
         if (status != TRINE_OK) trine_abort(world);
         trine_trainer_destroy(&trainer);
     }

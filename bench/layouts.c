@@ -154,7 +154,7 @@ static trine_status measure(bench *b, const variant *v) {
     if (v->layout.pp > 1) TRY(measure_balance(b, &two, &balance));
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = alternate_compare(b->table, &one, &two, b->k->reps, &s[0], &s[1]);
+    trine_status status = alternate_compare(b->table, &one, &two, NULL, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &two, s, balance);
     free(s);
     return status;

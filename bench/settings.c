@@ -28,9 +28,12 @@ typedef struct {
     bool sequence, exact_threads;
     double dropout;
     bool base_bf16;
-    int exact_tp;     /* > 0: exact, in so many parts of tp */
+    int exact_tp; /* > 0: exact, in so many parts of tp */
+    int dp,
+        exact_dp; /* dp > 0: on so many replicas, with ZeRO-1 and four micro-batches each; exact_dp > 0: exact */
     bool ring, trace; /* the recorder (docs/seeing.md), on two ranks, which have calls to record */
-    int lora;         /* rank of adapters */
+    bool profile;
+    int lora; /* rank of adapters */
     const char *targets;
 } setting;
 
@@ -54,9 +57,13 @@ static const setting settings[] = {
      .bf16 = true,
      .base_bf16 = true},
     {.name = "exact-parts", .title = "--exact, 2 parts of tp", .tp = 1, .exact_tp = 2},
+    {.name = "exact-four", .title = "--exact, 4 parts of tp", .tp = 1, .exact_tp = 4},
     {.name = "exact-tp", .title = "--exact, tp 2", .tp = 2, .exact_tp = 2},
+    {.name = "exact-dp", .title = "--exact, dp 2", .tp = 1, .dp = 2, .exact_dp = 2},
+    {.name = "exact-micro", .title = "--exact, dp 2, D = K", .tp = 1, .dp = 2, .exact_dp = 8},
     {.name = "ring", .title = "ring of two steps, tp 2", .tp = 2, .ring = true},
     {.name = "trace", .title = "--trace of all, tp 2", .tp = 2, .trace = true},
+    {.name = "profile", .title = "--profile", .tp = 1, .profile = true},
     {.name = "lora-bf16",
      .title = "LoRA, rank 16, bf16",
      .tp = 1,
@@ -93,13 +100,19 @@ typedef struct {
     char trace[PATH_MAX]; /* the file of the setting of that name */
 } bench;
 
-static trine_config config_of(const bench *b, int tp) {
+static int ranks_of(const setting *s) {
+    return s->tp * (s->dp ? s->dp : 1);
+}
+
+static trine_config config_of(const bench *b, const setting *s) {
     trine_config c = trine_config_default();
     c.model = b->k->model;
-    c.parallel.layout = (trine_layout){.dp = 1, .tp = tp, .pp = 1};
-    c.parallel.threads = b->k->threads / tp;
+    c.parallel.layout = (trine_layout){.dp = s->dp ? s->dp : 1, .tp = s->tp, .pp = 1};
+    c.parallel.threads = b->k->threads / ranks_of(s);
     c.data.data_path = b->text.path;
     c.micro_batch_size = c.global_batch_size = b->k->batch;
+    if (s->dp) c.parallel.zero = TRINE_ZERO_1;
+    if (s->dp) c.global_batch_size *= 4 * s->dp;
     c.train_iters = 1 << 20;
     return c;
 }
@@ -110,8 +123,9 @@ static void apply(const bench *b, trine_config *c, const setting *s) {
     c->parallel.recompute = s->recompute;
     c->parallel.sequence_parallel = s->sequence;
     c->parallel.exact_threads = s->exact_threads;
-    c->parallel.exact = s->exact_tp > 0;
+    c->parallel.exact = s->exact_tp > 0 || s->exact_dp > 0;
     c->parallel.exact_tp = s->exact_tp;
+    c->parallel.exact_dp = s->exact_dp;
     c->model.hidden_dropout = c->model.attention_dropout = s->dropout;
     c->model.lora.rank = s->lora;
     if (s->lora) snprintf(c->model.lora.targets, sizeof c->model.lora.targets, "%s", s->targets);
@@ -166,7 +180,7 @@ static bool has_exact_threads(bool bf16) {
 /* The reason why the setting cannot be measured here; NULL if it can. */
 static const char *obstacle(const bench *b, const setting *v) {
     bench_options one;
-    if (v->tp > b->k->threads) return "two ranks of one thread need two cores";
+    if (ranks_of(v) > b->k->threads) return "two ranks of one thread need two cores";
     bool half = v->bf16 || v->base_bf16;
     if (half && !bench_options_with(b->k, b->report, TRINE_BF16, &one))
         return "no bf16 on this processor";
@@ -176,7 +190,8 @@ static const char *obstacle(const bench *b, const setting *v) {
 }
 
 static trine_status measure(bench *b, const setting *v) {
-    trine_config without = config_of(b, v->tp), with = without;
+    trine_config without = config_of(b, v), with = without;
+    const trine_run run = {.profile = v->profile};
     uint64_t first, second, there = memory_available();
     const char *why = obstacle(b, v);
     without.precision.bf16 = v->base_bf16;
@@ -193,14 +208,15 @@ static trine_status measure(bench *b, const setting *v) {
     }
     bench_samples *s = calloc(2, sizeof *s);
     CHECK(s, TRINE_ENOMEM, "no memory for samples");
-    trine_status status = alternate_compare(b->table, &without, &with, b->k->reps, &s[0], &s[1]);
+    trine_status status =
+        alternate_compare(b->table, &without, &with, &run, b->k->reps, &s[0], &s[1]);
     if (status == TRINE_OK) add_row(b, v, &with, s);
     free(s);
     return status;
 }
 
 static trine_status check_only(const char *only) {
-    char names[256] = "";
+    char names[512] = "";
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         if (!only || !strcmp(only, settings[i].name)) return TRINE_OK;
         size_t used = strlen(names);
