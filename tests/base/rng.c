@@ -78,19 +78,25 @@ static void normal_values_are_those_of_the_formula(void **state) {
     }
 }
 
-static void any_part_has_the_bits_of_the_whole(void **state) {
-    (void)state;
+static void parts_of(void (*draw)(float *out, uint64_t key, uint64_t first, size_t count,
+                                  double std)) {
     enum { COUNT = 64 };
     const uint64_t origin = (UINT64_C(1) << 34) - 30; /* blocks cross 2^32 */
     float all[COUNT], part[COUNT];
-    rng_normal(all, 7, origin, COUNT, 0.5);
+    draw(all, 7, origin, COUNT, 0.5);
     for (size_t first = 0; first < COUNT; first++)
         for (size_t count = 0; count <= COUNT - first; count++) {
             memset(part, 0x5a, sizeof part);
-            rng_normal(part, 7, origin + first, count, 0.5);
+            draw(part, 7, origin + first, count, 0.5);
             assert_memory_equal(part, all + first, count * sizeof *part);
             if (count < COUNT) assert_int_equal(((unsigned char *)(part + count))[0], 0x5a);
         }
+}
+
+static void any_part_has_the_bits_of_the_whole(void **state) {
+    (void)state;
+    parts_of(rng_normal);
+    parts_of(rng_uniform);
 }
 
 static void normal_numbers_have_their_moments(void **state) {

@@ -209,6 +209,27 @@ static int steal(const char *call, const char *path) {
     return CALL_REAL;
 }
 
+static char order[256];
+static int note_order(const char *call, const char *path) {
+    (void)path;
+    size_t used = strlen(order);
+    snprintf(order + used, sizeof order - used, "%s; ", call);
+    return CALL_REAL;
+}
+
+/* Or a power failure leaves the name of a file that has no contents. */
+static void contents_are_on_the_disk_before_the_name(void **state) {
+    (void)state;
+    order[0] = '\0';
+    calls_under = "";
+    calls_hook = note_order;
+    OK(write_whole("target", "after\n"));
+    calls_hook = NULL;
+    const char *synced = strstr(order, "fsync; "), *renamed = strstr(order, "rename; ");
+    if (!synced || !renamed || synced > renamed || !strstr(renamed, "fsync; "))
+        fail_msg("calls: %s", order);
+}
+
 static void a_new_file_that_is_removed_is_made_again(void **state) {
     (void)state;
     calls_under = "";
@@ -393,6 +414,30 @@ static void one_program_has_a_name(void **state) {
     name_lock_release(&b);
 }
 
+/* The first time that the program locks, the owner before it removes the file, and a third program makes it again. */
+static bool overtaken;
+static int overtake(const char *call, const char *path) {
+    if (strcmp(call, "flock") != 0 || overtaken) return CALL_REAL;
+    overtaken = true;
+    assert_int_equal(unlink(path), 0);
+    put(path, "process 1 on elsewhere\n");
+    return CALL_REAL;
+}
+
+static void a_lock_is_on_the_file_that_has_the_name(void **state) {
+    (void)state;
+    name_lock *a, *b;
+    overtaken = false;
+    calls_under = "";
+    calls_hook = overtake;
+    OK(name_lock_take(&a, "--out", "name"));
+    calls_hook = NULL;
+    assert_true(overtaken);
+    REFUSED(name_lock_take(&b, "--out", "name"), TRINE_EBUSY, "--out name: process ");
+    name_lock_release(&a);
+    expect_names(0, 0);
+}
+
 static void take_and_end(void) {
     name_lock *l;
     if (name_lock_take(&l, "--out", "name") != TRINE_OK) _exit(1);
@@ -472,6 +517,7 @@ static const struct CMUnitTest whole_file_tests[] = {
     cmocka_unit_test_teardown(nothing_is_seen_until_it_is_complete, clear),
     cmocka_unit_test_teardown(the_last_whole_one_stays, clear),
     cmocka_unit_test_teardown(a_kill_at_any_call_leaves_a_whole_file, clear),
+    cmocka_unit_test_teardown(contents_are_on_the_disk_before_the_name, clear),
     cmocka_unit_test_teardown(a_new_file_that_is_removed_is_made_again, clear),
     cmocka_unit_test_teardown(other_files_are_left_alone, clear),
     cmocka_unit_test_teardown(without_locks_leftovers_are_reported, clear),
@@ -481,6 +527,7 @@ static const struct CMUnitTest whole_file_tests[] = {
     cmocka_unit_test_teardown(standard_output_is_written_in_place, clear),
     cmocka_unit_test_teardown(each_line_of_a_report_comes_whole, clear),
     cmocka_unit_test_teardown(one_program_has_a_name, clear),
+    cmocka_unit_test_teardown(a_lock_is_on_the_file_that_has_the_name, clear),
     cmocka_unit_test_teardown(the_name_of_a_killed_program_is_free, clear),
     cmocka_unit_test_teardown(without_locks_the_file_excludes_others, clear),
     cmocka_unit_test_teardown(one_program_has_a_log, clear),

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "ckpt/hf_folder.h"
+#include "ckpt/making.h"
 
 static const trine_model small = {.num_layers = 2,
                                   .hidden_size = 8,
@@ -709,7 +710,7 @@ static const char *text_in(const char *folder, const char *name) {
 static void exports_are_whole_or_nothing(void **state) {
     (void)state;
     char *path = hf_temporary(), *to = folder_join(path, "to"),
-         *making = folder_join(path, "to.writing");
+         *there = folder_join(path, "to.writing");
     char *file = folder_join(path, HF_CONFIG_FILE), *deep = folder_join(path, "no/such/folder");
     hf_folder f = folder_of();
     hf_write(path, &f);
@@ -728,17 +729,39 @@ static void exports_are_whole_or_nothing(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     assert_false(exists(to));
-    assert_false(exists(making) || is_left(path));
-    assert_int_equal(mkdir(making, 0777), 0); /* of another process */
-    hf_write_text(making, CKPT_MODEL_FILE, "what is dear to him");
+    assert_false(exists(there) || is_left(path));
+    assert_int_equal(mkdir(there, 0777), 0); /* of another process */
+    hf_write_text(there, CKPT_MODEL_FILE, "what is dear to him");
     OK(export_folder(path, to));
-    assert_string_equal(text_in(making, CKPT_MODEL_FILE), "what is dear to him");
+    assert_string_equal(text_in(there, CKPT_MODEL_FILE), "what is dear to him");
     expect_values(&f, to);
     REFUSED(export_folder(path, to), TRINE_EIO, "already exists");
     hf_remove(path);
     free(deep);
     free(file);
-    free(making);
+    free(there);
+    free(to);
+    free(path);
+}
+
+/* The name is free when the export begins, and not any more when it ends. */
+static void an_export_does_not_replace_a_faster_one(void **state) {
+    (void)state;
+    char *path = hf_temporary(), *to = folder_join(path, "to");
+    for (int kind = MAKING_FOLDER; kind <= MAKING_FILE; kind++) {
+        making m;
+        OK(making_begin(&m, (making_kind)kind, to));
+        hf_write_text(path, strrchr(m.now, '/') + 1, "late");
+        hf_write_text(path, "to", "early");
+        REFUSED(making_publish(&m), TRINE_EIO, "to already exists; name a new");
+        assert_string_equal(text_in(path, "to"), "early");
+        assert_int_equal(unlink(to), 0);
+        OK(making_publish(&m));
+        assert_string_equal(text_in(path, "to"), "late");
+        assert_int_equal(unlink(to), 0);
+        making_free(&m);
+    }
+    hf_remove(path);
     free(to);
     free(path);
 }
@@ -765,6 +788,7 @@ int main(void) {
         cmocka_unit_test(exports_have_the_values),
         cmocka_unit_test(masters_are_exported),
         cmocka_unit_test(exports_are_whole_or_nothing),
+        cmocka_unit_test(an_export_does_not_replace_a_faster_one),
     };
     return HARNESS_RUN_ALONE(tests);
 }

@@ -370,6 +370,40 @@ static void reads_rows_near_and_apart(void **state) {
     }
 }
 
+/* A rectangle in windows of a file that may begin and end between its rows: each element is in one part of one of
+ * them, at the place where it is held. */
+static void windows_have_each_element_once(void **state) {
+    (void)state;
+    enum { ROWS = 5, COLS = 3, STRIDE = 7, PLACE = 256, END = PLACE + 4 * ROWS * STRIDE };
+    float held[ROWS * COLS] = {0};
+    const slice_rect r = {.place = PLACE,
+                          .rows = ROWS,
+                          .cols = COLS,
+                          .stride = STRIDE,
+                          .held = (char *)held,
+                          .held_stride = COLS,
+                          .type = TRINE_F32};
+    for (uint64_t window = 4; window <= END; window += 4) {
+        int seen[ROWS * COLS] = {0};
+        for (uint64_t begin = PLACE - 8; begin < END; begin += window) {
+            slice_rect parts[SLICE_PARTS];
+            int n = slice_clip(parts, &r, begin, begin + window);
+            for (int i = 0; i < n; i++)
+                for (size_t e = 0; e < parts[i].rows * parts[i].cols; e++) {
+                    size_t row = e / parts[i].cols, col = e % parts[i].cols;
+                    size_t at =
+                        (size_t)(parts[i].held - (char *)held) / sizeof *held + row * COLS + col;
+                    uint64_t place = parts[i].place + 4 * (row * STRIDE + col);
+                    assert_in_range(at, 0, ROWS * COLS - 1);
+                    assert_int_equal(place, PLACE + 4 * (at / COLS * STRIDE + at % COLS));
+                    assert_in_range(place, begin, begin + window - 4);
+                    seen[at]++;
+                }
+        }
+        for (int e = 0; e < ROWS * COLS; e++) assert_int_equal(seen[e], 1);
+    }
+}
+
 /* A truncated file is an error that names it, whichever way rows are read. */
 static void a_file_that_was_cut_is_named(void **state) {
     (void)state;
@@ -444,6 +478,7 @@ int main(void) {
         cmocka_unit_test(reads_into_device_memory),
         cmocka_unit_test(cuts_into_tiles),
         cmocka_unit_test(reads_rows_near_and_apart),
+        cmocka_unit_test(windows_have_each_element_once),
         cmocka_unit_test(a_file_that_was_cut_is_named),
         cmocka_unit_test(refuses_other_tensors),
         cmocka_unit_test(sums_tell),

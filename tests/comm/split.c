@@ -116,13 +116,14 @@ static void parts_obey_what_the_world_was_told(void **state) {
     (void)state;
     trine_world *part;
     trine_mesh *mesh;
-    double before = harness_world->io_timeout;
+    double before = harness_world->io_timeout, limit = harness_world->timeout;
     trine_layout l = {.dp = world_size(), .tp = 1, .pp = 1};
     trine_world_transport(harness_world, TRINE_TRANSPORT_MPI);
     trine_world_io_timeout(harness_world, before + 7);
+    trine_world_timeout(harness_world, limit + 5);
     OK(trine_world_audit(harness_world, true));
     OK(comm_world_split(&part, harness_world, 0));
-    assert_true(part->audit_wanted && part->io_timeout == before + 7);
+    assert_true(part->audit_wanted && part->io_timeout == before + 7 && part->timeout == limit + 5);
     OK(trine_mesh_create(&mesh, part, l, 0));
     assert_string_equal(trine_comm_transport(trine_mesh_group(mesh, TRINE_DP)),
                         world_size() > 1 ? "mpi" : "self");
@@ -130,6 +131,7 @@ static void parts_obey_what_the_world_was_told(void **state) {
     trine_world_destroy(&part);
     trine_world_transport(harness_world, TRINE_TRANSPORT_AUTO);
     trine_world_io_timeout(harness_world, before);
+    trine_world_timeout(harness_world, limit);
     OK(trine_world_audit(harness_world, false));
 }
 

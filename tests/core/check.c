@@ -146,6 +146,7 @@ static const row rows[] = {
     {"gather buffer out of range", ZERO3, 0, {{PUT, "GATHER u2 b1", "GATHER u2 b2"}}, 0,
      "GATHER u2 b2", "2 2"},
     {"gather buffer unused", ZERO3, 0, {{DECLARE, "gather", 0}}, 0, "", "2 3"},
+    {"last gather missing", ZERO1, 0, {{DROP, "GATHER u0", 0}}, 0, "", "0"},
     {"gather before update", ZERO1, 0, {{MOVE, "GATHER u1", "UPDATE u1"}}, 0, "GATHER u1", "1"},
     {"gather before the tied head's update", ZERO1, 0, {{MOVE, "GATHER u0", "UPDATE u2"}}, 0,
      "GATHER u0", "2"},
