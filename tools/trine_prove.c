@@ -66,8 +66,7 @@ static trine_status check_once(int from, int to, char **argv) {
         size_t length = strcspn(argv[n], "=");
         for (int m = from; m < n && !strncmp(argv[n], "--", 2); m++)
             CHECK(strncmp(argv[m], argv[n], length) || (argv[m][length] && argv[m][length] != '='),
-                  TRINE_EINVAL, "%.*s is there twice; -- stands between A and B", (int)length,
-                  argv[n]);
+                  TRINE_EINVAL, "%.*s appears twice; -- separates A and B", (int)length, argv[n]);
     }
     return TRINE_OK;
 }

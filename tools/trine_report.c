@@ -113,7 +113,7 @@ static trine_status check_page(const settings *s) {
     if (fd < 0) return TRINE_OK;
     const bool page = read(fd, begin, sizeof begin - 1) > 0 && strstr(begin, PAGE_TITLE);
     close(fd);
-    CHECK(page, TRINE_EINVAL, "%s exists and is no page of trine-report; give --out FILE.html",
+    CHECK(page, TRINE_EINVAL, "%s exists and is not a page of trine-report; give --out FILE.html",
           s->beside);
     return TRINE_OK;
 }

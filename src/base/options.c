@@ -453,7 +453,7 @@ static void read_words(cursor *c, const options_file *f) {
 static void read_file(cursor *c, const char *path) {
     const options_file *f;
     if (c->m->file) {
-        mistake(c->m, "@%s: a file of options cannot name another one", path);
+        mistake(c->m, "@%s: an options file cannot include another one", path);
     } else if (options_file_read(&f, path) != TRINE_OK) {
         mistake(c->m, "%s", status_message());
         status_clear();

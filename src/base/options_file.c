@@ -100,7 +100,7 @@ static trine_status split(kept *k) {
     TRY(text_mark_check(k->text, k->bytes, k->path));
     s.at += text_mark(k->text, k->bytes);
     const char *zero = memchr(k->text, '\0', k->bytes);
-    CHECK(!zero, TRINE_EDATA, "%s: byte %zu is zero; a file of options is a text", k->path,
+    CHECK(!zero, TRINE_EDATA, "%s: byte %zu is zero; an options file is text", k->path,
           (size_t)(zero - k->text));
     k->text[k->bytes] = '\0'; /* which input_text leaves room for */
     f->of_run = is_of_run(k->text);

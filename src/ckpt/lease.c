@@ -82,7 +82,7 @@ static bool is_numbered(const char *name) {
 static trine_status find_largest(void *context, const char *dir, const char *name) {
     int64_t *largest = context, n = generation_of(name);
     CHECK(n || !is_numbered(name), TRINE_EDATA,
-          "%s/%s: no job has made this lease: their numbers are 1 to %" PRId64
+          "%s/%s: no job has made this lease: a job's have numbers from 1 to %" PRId64
           ", without leading zeros; remove it",
           dir, name, LEASE_MOST - 1);
     if (n > *largest) *largest = n;

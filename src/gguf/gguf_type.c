@@ -45,7 +45,8 @@ static trine_status store_f16(unsigned char *to, const float *from, uint64_t cou
     for (uint64_t i = 0; i < count; i++) {
         uint16_t bits = f16_store(from[i]);
         CHECK(!isfinite(from[i]) || (bits & 0x7C00) != 0x7C00, TRINE_EDATA,
-              "%s has %g, and f16 ends at 65504; use --type bf16 or f32", name, (double)from[i]);
+              "%s has %g, above 65504, the largest f16; use --type bf16 or f32", name,
+              (double)from[i]);
         memcpy(to + 2 * i, &bits, sizeof bits);
     }
     return TRINE_OK;
@@ -62,14 +63,14 @@ static void store_bf16(unsigned char *to, const float *from, uint64_t count) {
 static trine_status store_block(unsigned char *to, const float *from, const char *name) {
     float most = 0;
     for (int i = 0; i < BLOCK; i++) {
-        CHECK(isfinite(from[i]), TRINE_EDATA, "%s has %g, which q8_0 cannot say; use --type f32",
-              name, (double)from[i]);
+        CHECK(isfinite(from[i]), TRINE_EDATA,
+              "%s has %g, which q8_0 cannot represent; use --type f32", name, (double)from[i]);
         most = fmaxf(most, fabsf(from[i]));
     }
     float d = most / 127, inverse = d >= FLT_MIN ? 1 / d : 0;
     uint16_t bits = f16_store(d);
     CHECK((bits & 0x7C00) != 0x7C00, TRINE_EDATA,
-          "%s has %g, which q8_0 cannot say; use --type bf16 or f32", name, (double)most);
+          "%s has %g, which q8_0 cannot represent; use --type bf16 or f32", name, (double)most);
     memcpy(to, &bits, sizeof bits);
     for (int i = 0; i < BLOCK; i++)
         to[sizeof bits + (size_t)i] = (unsigned char)(int8_t)roundf(from[i] * inverse);

@@ -71,10 +71,11 @@ static void print_layout(const search_space *s, const search_layout *l, int plac
 }
 
 void plan_print_best(const search_space *s, const search_result *r, FILE *out) {
-    c_fprintf(out,
-              "%d valid layouts; %d have no room; %d simulated, of which %d have "
-              "no room either; the others cannot be faster\n",
-              r->valid, r->small, r->simulated, r->unfit);
+    c_fprintf(
+        out,
+        "%d valid layouts: %d do not fit in memory by their bounds, %d were simulated, of which %d "
+        "do not fit, and the others cannot be faster\n",
+        r->valid, r->small, r->simulated, r->unfit);
     for (int n = 0; n < r->count; n++) print_layout(s, &r->best[n], n + 1, out);
 }
 

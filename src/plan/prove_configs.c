@@ -344,10 +344,8 @@ static void compare_sums(comparison *c, int unit, const prove_strand *strand, co
     print_sum(c->pool, c->b, unit, strand, b, c->out);
     fputc('\n', c->out);
     if (alike(c, unit, strand, a, b))
-        fputs(
-            "  one adds a micro-batch where the sum lies, row by row, the other by itself and then "
-            "to the sum\n",
-            c->out);
+        fputs("  one adds a micro-batch in place, row by row, the other through a buffer\n",
+              c->out);
 }
 
 static const char *rows_text(const prove_strand *strand) {
@@ -381,7 +379,7 @@ static void compare_loss(comparison *c) {
 /* An option of which nobody has said what it does. */
 static void may_round(comparison *c, const option *row, const char *a, const char *b) {
     char what[100];
-    snprintf(what, sizeof what, "--%s, of which it is not known what it changes", row->name);
+    snprintf(what, sizeof what, "--%s, whose effect is not known", row->name);
     compare_texts(c, what, a, b);
 }
 

@@ -189,10 +189,11 @@ static trine_status refuse(const char *text, const char *path) {
     char names[256] = "";
     for (size_t i = 0; i < ROWS; i++)
         c_append(names, sizeof names, "%s%s", i ? ", " : "", templates[i].name);
-    return RAISE(TRINE_EUNSUPPORTED,
-                 "%s: the chat template is %s; known are those of %s. Without --chat a text is "
-                 "read as it is, with its special tokens",
-                 path, kind_of(text), names);
+    return RAISE(
+        TRINE_EUNSUPPORTED,
+        "%s: the chat template is %s; the known ones are those of %s. Without --chat a text "
+        "is read as it is, with its special tokens",
+        path, kind_of(text), names);
 }
 
 static trine_status recognise(const chat_template **t, const char *text, const char *bare,

@@ -186,10 +186,11 @@ static trine_status describe_bytes(ggml_tokenizer *g) {
           "%s: normalizer %s, which GGUF cannot say of a ByteLevel tokenizer; only NFC is left out",
           t->path, n->rows[n->count == 1 ? 0 : 1].kind->name);
     TRY(find_row(&t->splits, &row));
-    CHECK(row < ROWS, TRINE_EUNSUPPORTED,
-          "%s: llama.cpp has no name for its pre-tokenizers; known are those of GPT-2, Llama 3, "
-          "Qwen2 and SmolLM (gpt-2, llama-bpe, qwen2, smollm)",
-          t->path);
+    CHECK(
+        row < ROWS, TRINE_EUNSUPPORTED,
+        "%s: llama.cpp has no name for its pre-tokenizers; the known ones are GPT-2's, Llama 3's, "
+        "Qwen2's and SmolLM's (gpt-2, llama-bpe, qwen2, smollm)",
+        t->path);
     g->pre = rows[row].pre;
     TRY(check_bytes(t));
     TRY(check_ignored(t, rows[row].ignores_merges, g->pre));

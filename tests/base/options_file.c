@@ -199,7 +199,7 @@ static void errors_name_file_and_line(void **state) {
     SAYS("--tp 2 --log", false, ":1: --log requires a value: a non-empty string");
     SAYS("--tp 2\ncorpus.txt", true, ":2: unexpected argument \"corpus.txt\"");
     SAYS("--\n--tp 2", true, ":1: unexpected argument \"--tp\"");
-    SAYS("--tp 2\n@other", false, ":2: @other: a file of options cannot name another one");
+    SAYS("--tp 2\n@other", false, ":2: @other: an options file cannot include another one");
     SAYS("--log 'x", false, ":1: no ' ends the quotation that begins here");
     snprintf(want, sizeof want,
              "2 errors on the command line:\n  - %s:1: unknown option --x; see --help\n  - --tp: "

@@ -92,7 +92,7 @@ check "nor one so large" scaled 1e60 "with the scale 2.5e+59"
 beyond() {
     rm -rf other && cp -r lora-llama other && printf '\0\044\164\111' |
         dd of=other/adapter_model.safetensors bs=1 seek=$((8 + $(od -An -tu8 -N8 other/adapter_model.safetensors))) conv=notrunc status=none &&
-        refuses "has 1e+06, and f16 ends at 65504" --format gguf --type f16 other no.gguf && holds other base-llama bf16
+        refuses "has 1e+06, above 65504, the largest f16" --format gguf --type f16 other no.gguf && holds other base-llama bf16
 }
 check "a number that f16 does not have" beyond
 # A file of adapters has no tokenizer: one of the base that Trine does not read is in its way only where it is written.

@@ -185,7 +185,7 @@ refuses_tokenizer() { # refuses_tokenizer TEXT SED...
     shift
     tokenizer "$@" && refuses_model "$text"
 }
-check "other words" refuses_tokenizer "llama.cpp has no name for its pre-tokenizers; known are those of GPT-2, Llama 3" \
+check "other words" refuses_tokenizer "llama.cpp has no name for its pre-tokenizers; the known ones are GPT-2's, Llama 3's" \
     "s~^\"pre_tokenizer\".*~$(cut '\\\\p{N}{1,2}')~"
 check "words that take the place of spaces" refuses_tokenizer "llama.cpp has no name for its pre-tokenizers" \
     "s~^\"pre_tokenizer\".*~\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},~"
@@ -227,7 +227,7 @@ check "Qwen3 with Llama 3's positions" turned
 beyond() {
     rm -rf other && cp -r gpt other && printf '\0\044\164\111' |
         dd of=other/model.safetensors bs=1 seek=$((8 + $(od -An -tu8 -N8 other/model.safetensors))) conv=notrunc status=none &&
-        refuses_model "has 1e+06, and f16 ends at 65504" f16 && holds other bf16 q8_0
+        refuses_model "has 1e+06, above 65504, the largest f16" f16 && holds other bf16 q8_0
 }
 check "a number that f16 does not have" beyond
 check "a file that exists" refuses "d.gguf already exists; name a new file" --format gguf llama d.gguf

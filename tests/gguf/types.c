@@ -51,14 +51,14 @@ static void refused(void **state) {
     float x[32] = {65520};
     uint16_t to[32];
     REFUSED(gguf_type_store(GGUF_F16, to, x, 1, "w"), TRINE_EDATA,
-            "w has 65520, and f16 ends at 65504");
+            "w has 65520, above 65504, the largest f16");
     OK(gguf_type_store(GGUF_BF16, to, x, 1, "w"));
     x[5] = NAN;
     REFUSED(gguf_type_store(GGUF_Q8_0, to, x, 32, "w"), TRINE_EDATA,
-            "w has nan, which q8_0 cannot say");
+            "w has nan, which q8_0 cannot represent");
     x[5] = 1e8f;
     REFUSED(gguf_type_store(GGUF_Q8_0, to, x, 32, "w"), TRINE_EDATA,
-            "w has 1e+08, which q8_0 cannot say");
+            "w has 1e+08, which q8_0 cannot represent");
     x[0] = INFINITY;
     assert_int_equal(stored(GGUF_F16, x[0]), 0x7C00);
 }

@@ -267,7 +267,7 @@ check "without --out" named "$dir/here.jsonl" "$dir/log"
 check "the page of run.jsonl is run.html" test "$(cat "$dir/out")" = "$dir/here.html" -a -s "$dir/here.html"
 check "which is made again" named "$dir/here.jsonl"
 echo "<p>mine</p>" >"$dir/here.html"
-check "what is no such page is kept" refused "$dir/here.html exists and is no page of trine-report; give --out FILE.html" \
+check "what is no such page is kept" refused "$dir/here.html exists and is not a page of trine-report; give --out FILE.html" \
     "$dir/here.jsonl"
 check "as it was" test "$(cat "$dir/here.html")" = "<p>mine</p>"
 rm "$dir/here.html"

@@ -83,7 +83,7 @@ static void what_is_changed_or_unknown_is_refused(void **state) {
     refused(changed(QWEN3, "\\n' + content", " ' + content"),
             "has no \"'<|im_start|>' + message.role");
     refused("[INST] {{ message }} [/INST]",
-            "Mistral's or Llama 2's ([INST]); known are those of "
+            "Mistral's or Llama 2's ([INST]); the known ones are those of "
             "Llama 3, Llama 3.1, Llama 3.2, Qwen2, SmolLM2, Qwen2.5");
     refused("<start_of_turn>", "Gemma's");
     refused("{{ messages }}", "none that Trine can name");
