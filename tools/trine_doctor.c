@@ -137,6 +137,7 @@ int main(int argc, char **argv) {
     settings s = {.help = false};
     trine_world *world;
     bool starts = false;
+    comm_before_world();
     trine_status status =
         ending_catch(&(ending){"the examination did not end", comm_may_say, comm_launched});
     if (status == TRINE_OK) status = parse(&s, argc, argv);

@@ -549,6 +549,7 @@ int main(int argc, char **argv) {
     settings s = {.config = trine_generate_config_default()};
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    comm_before_world();
     trine_status status =
         ending_catch(&(ending){"there is no result", comm_may_say, comm_launched});
     if (status == TRINE_OK)

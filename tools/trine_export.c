@@ -249,6 +249,7 @@ static trine_status run(settings *s, int argc, char **argv) {
 int main(int argc, char **argv) {
     output_limits_are_errors();
     settings s = {.folders = calloc((size_t)argc + 1, sizeof(char *))};
+    comm_before_world();
     trine_status status =
         s.folders ? ending_catch(&(ending){"nothing was written", comm_may_say, comm_launched})
                   : RAISE(TRINE_ENOMEM, "no memory");

@@ -533,6 +533,7 @@ int main(int argc, char **argv) {
     settings s = {.config = trine_generate_config_default()};
     trine_world *world;
     const char **arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    comm_before_world();
     trine_status status =
         ending_catch(&(ending){"the text ends here", comm_may_say, comm_launched});
     if (status == TRINE_OK)

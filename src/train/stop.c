@@ -127,6 +127,7 @@ trine_status trine_stop_catch(void) {
     fresh = true;
     began = clock_seconds();
     stopping = true;
+    comm_before_world();
     return catch_signals(true);
 }
 

@@ -19,6 +19,7 @@
 #include "harness.h"
 
 static const char *self;
+enum { WORD = 3 }; /* of board_may_say */
 
 /* A system with pages of 65536 bytes, which many Arm systems have: it maps files at multiples of them. */
 #define LARGE_PAGE 65536
@@ -53,12 +54,19 @@ static int state_of_first(void) {
 }
 
 /* A rank: prints the token of its board and keeps the board until its input ends. With "looks" it
- * observes the others all the time; with "sees" it prints the state of rank 0 instead of its own rank. */
+ * observes the others all the time; with "sees" it prints the state of rank 0 instead of its own rank; with "says" and
+ * "early" whether it may say a word, with "early" before it has a board. */
 static int be_rank(const char *role) {
     char none;
+    board_ask();
+    int third = strcmp(role, "early") == 0 && board_may_say(WORD);
+    int expected = board_expected();
     watch_start();
-    int third = strcmp(role, "sees") == 0 ? state_of_first() : board_rank();
-    printf("%" PRIu64 " %d %d\n", board_token(), board_expected(), third);
+    if (strcmp(role, "sees") == 0) third = state_of_first();
+    if (strcmp(role, "says") == 0) third = board_may_say(WORD);
+    if (strcmp(role, "rank") == 0) third = board_rank();
+    if (expected != board_expected()) third = -1;
+    printf("%" PRIu64 " %d %d\n", board_token(), expected, third);
     fflush(stdout);
     while (strcmp(role, "looks") == 0 && !input_ends()) state_of_first();
     while (read(STDIN_FILENO, &none, 1) > 0) continue;
@@ -182,6 +190,24 @@ static void who_looks_at_others_is_known_to_wait(void **state) {
     assert_int_equal(second.rank, RANK_WAITS);
 }
 
+/* Of a job's ranks that are signalled one says it: also before they have a board, or one of them. */
+static void one_rank_says_it(void **state) {
+    (void)state;
+    const char *launches = "unset PMI_RANK; sh -c 'PMI_RANK=1 \"$@\"; exit $?' sh \"$@\"; exit $?";
+    started first = start("0", NULL, "early"), second = start("1", NULL, "early");
+    started third = start("1", NULL, "says"), other = start("1", launches, "early");
+    assert_true(first.rank == 1 && second.rank == 0 && third.rank == 0);
+    assert_int_equal(other.rank, 1); /* of another job */
+    end(&first);
+    end(&second);
+    end(&third);
+    end(&other);
+    first = start("0", NULL, "says"), second = start("1", NULL, "early");
+    assert_true(first.rank == 1 && second.rank == 0);
+    end(&first);
+    end(&second);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(children_of_one_launcher),
@@ -190,6 +216,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(another_launcher),
         cmocka_unit_test(one_process_a_rank),
         cmocka_unit_test(who_looks_at_others_is_known_to_wait),
+        cmocka_unit_test(one_rank_says_it),
     };
     self = argv[0];
     return argc > 1 ? be_rank(argv[1]) : HARNESS_RUN_ALONE(tests);

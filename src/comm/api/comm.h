@@ -127,9 +127,12 @@ typedef void (*comm_words)(const int32_t words[COMM_WORDS], char *text, size_t s
 void comm_describe(comm_words words);
 
 /* For a process that ends by a signal (base/signals.h), or says that it has received one: of the ranks of a node that
- * want to say the same (`word`, 0 to 30), one may, and none in a job that a rank aborts. True before
- * trine_world_create. From any thread; not after trine_world_destroy. Not collective. */
+ * want to say the same (`word`, 0 to 30), one may, and none in a job that a rank aborts. Before trine_world_create
+ * any may that has not called comm_before_world. From any thread; not after trine_world_destroy. Not collective. */
 bool comm_may_say(int word);
+/* For a process that catches signals before trine_world_create: asks the launcher's environment which rank it is. Not
+ * collective. */
+void comm_before_world(void);
 /* The ranks that the launcher has started on this node; 0: unknown. From any thread. */
 int comm_launched(void);
 /* Whether trine_world_destroy has been called: the ranks leave the job together, and the launcher signals those that

@@ -399,6 +399,10 @@ bool comm_may_say(int word) {
     return board_may_say(word);
 }
 
+void comm_before_world(void) {
+    board_ask();
+}
+
 void comm_hush(void) {
     board_hush();
 }

@@ -11,7 +11,9 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +301,10 @@ static void leave_slot(void) {
     board.path[0] = '\0';
 }
 
+void board_ask(void) {
+    if (!board.users) board.start = launch_ask();
+}
+
 void board_join(void) {
     if (board.users++) return;
     leaving = false;
@@ -429,10 +435,27 @@ bool board_has_reporter(void) {
 
 #define HUSHED (UINT32_C(1) << 31)
 
+/* Whether no other process of this job on this node has claimed the word: by a name in the kernel's table of sockets,
+ * which is free again when its process has ended. True where the launcher has not said which job this is. */
+static bool claim(int word) {
+    static _Atomic uint32_t own; /* the words that this process has claimed */
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    uint32_t bit = UINT32_C(1) << word;
+    if (!board.start.size || atomic_fetch_or(&own, bit) & bit) return true;
+    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "trine-%016" PRIx64 "-says-%d",
+             board.start.job, word);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool taken =
+        fd >= 0 && bind(fd, (const struct sockaddr *)&name, sizeof name) && errno == EADDRINUSE;
+    if (taken) close(fd), own &= ~bit;
+    return !taken;
+}
+
 bool board_may_say(int word) {
     board_header *header = board.header;
     uint32_t bit = UINT32_C(1) << word;
-    return !header || !(atomic_fetch_or(&header->said, bit) & (bit | HUSHED));
+    if (header && (atomic_fetch_or(&header->said, bit) & (bit | HUSHED))) return false;
+    return claim(word);
 }
 
 void board_hush(void) {

@@ -87,6 +87,9 @@ typedef struct {
  * collective. */
 void board_join(void);
 void board_leave(void);
+/* Asks the launcher's environment which rank of how many this is, which board_join does, too: for board_expected and
+ * board_may_say before it. Not collective. */
+void board_ask(void);
 /* Takes a slot in the board of this world instead (a number that its ranks have in common), and leaves the job's,
  * whose name it removes: whoever of other worlds joins later has another, as on another node. Nothing if the process
  * has joined more than once, or has a private board. No other thread may use the board meanwhile. Not collective. */
@@ -131,8 +134,8 @@ void board_release_report(void);
 /* Whether a rank of this board reports. */
 bool board_has_reporter(void);
 /* Of the ranks of a board that want to say the same (`word`, 0 to 30) because each has received a signal, the first
- * may. After board_hush none may: a rank aborts the job, and the launcher signals the others. From any thread, and
- * before board_join: true. */
+ * may, also before board_join, after board_ask. After board_hush none may: a rank aborts the job, and the launcher
+ * signals the others. From any thread. */
 bool board_may_say(int word);
 void board_hush(void);
 /* Whether this rank is the first of its board to answer the alarm of this number (not 0). */
