@@ -293,9 +293,9 @@ static trine_status predict(const settings *s, const csv *c, int row, const fore
 
 /* The last error on one line, without the place of a row. Owned by the caller; NULL: no memory. */
 static char *reason(const char *place) {
-    const char *at = status_message();
-    size_t length = strlen(place), used = 0;
-    if (!strncmp(at, place, length)) at += length;
+    const char *at = status_message(), *found = strstr(at, place);
+    size_t used = 0;
+    if (found) at = found + strlen(place);
     char *why = malloc(2 * strlen(at) + 1);
     for (; why && *at; at++) {
         if (*at != '\n') {

@@ -11,6 +11,7 @@
 
 #include "base/c_locale.h"
 #include "base/options_file.h"
+#include "base/origins.h"
 #include "base/status.h"
 
 #define LINKS_MOST 40 /* as Linux follows */
@@ -97,6 +98,7 @@ static bool grow(paths_apart *p) {
 void paths_apart_add(paths_apart *p, const char *who, const char *path, option_path role) {
     use u = {.role = role};
     if (!p || !path || !*path) return;
+    if (!strncmp(who, "--", 2)) origins_add(who, path);
     if (asprintf(&u.shown, "%s%s%s", who, strcmp(who, "@") ? " " : "", path) < 0) u.shown = NULL;
     u.path = resolve(path, 0);
     u.there = stat(path, &u.is) == 0;
@@ -182,8 +184,17 @@ static void add_row(paths_apart *p, const options *o, const option *row) {
     }
 }
 
+/* The paths of an earlier command line. */
+static void forget_row(const option *row) {
+    char who[80];
+    if (row->path <= OPTION_PATH_NONE || !row->name) return;
+    snprintf(who, sizeof who, "--%s", row->name);
+    origins_forget(who);
+}
+
 void paths_apart_options(paths_apart *p, const options *o) {
     if (!p) return;
+    for (size_t i = 0; i < o->count; i++) forget_row(&o->rows[i]);
     for (size_t i = 0; i < o->count; i++) add_row(p, o, &o->rows[i]);
     for (int i = 0; o->arguments && i < *o->argument_count; i++) {
         option_path role = o->argument_paths[i > 0];

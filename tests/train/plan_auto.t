@@ -90,7 +90,7 @@ refused() {
 refused "no machine" "--plan auto requires --hardware" job 0 --plan auto --data-path "$data" --global-batch-size 8
 refused "a machine without a plan" "--hardware requires --plan auto" job 0 --hardware h100 --data-path "$data"
 refused "no batch" "--plan auto requires --global-batch-size" job 0 --plan auto --hardware h100 --data-path "$data"
-refused "an unknown machine, once" 'unknown hardware "h1000" (known: ' auto 2 --hardware h1000
+refused "an unknown machine, once" '--hardware h1000: unknown machine (known: ' auto 2 --hardware h1000
 refused "no room for any" "no layout of 2 ranks has room in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
 refused "GPUs on a machine of CPUs" "--device cuda: --hardware zen5-cores is a machine of --device cpu" auto 2 --device cuda
 refused "a layout that is none" "no layout of 2 ranks is valid" auto 2 --tp 3
