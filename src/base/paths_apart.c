@@ -98,7 +98,8 @@ static bool grow(paths_apart *p) {
 void paths_apart_add(paths_apart *p, const char *who, const char *path, option_path role) {
     use u = {.role = role};
     if (!p || !path || !*path) return;
-    if (!strncmp(who, "--", 2)) origins_add(who, path);
+    /* Of a folder to which files are added it is clear. */
+    if (!strncmp(who, "--", 2) && role != OPTION_PATH_FOLDER) origins_add(who, path);
     if (asprintf(&u.shown, "%s%s%s", who, strcmp(who, "@") ? " " : "", path) < 0) u.shown = NULL;
     u.path = resolve(path, 0);
     u.there = stat(path, &u.is) == 0;

@@ -77,7 +77,7 @@ result $? "a profile on a full disk, in a run that was asked to stop: the status
 run tools/mpirun.sh -np 2 /bin/sh -c \
     '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || { trap "" XFSZ; ulimit -f 65536; }; exec "$@"' sh \
     "$TRAIN" $SMALL --data-path "$data" --hidden-size 512 --save "$dir/full"
-messages 1 && grep -q ", saving step 3: --save $dir/full/\.step-3\.[0-9a-f]*\.writing/" "$dir/err" &&
+messages 1 && grep -q ", saving step 3: $dir/full/\.step-3\.[0-9a-f]*\.writing/" "$dir/err" &&
     says 1 "trine: $(uname -n) [pp0 dp1 tp0]: rank 1 on " && says 1 ": File too large" && ended &&
     [ ! -e "$dir/full/latest" ]
 result $? "a checkpoint that only one rank cannot write"
