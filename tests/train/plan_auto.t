@@ -62,6 +62,9 @@ look() {
 look $MACHINE
 [ $status -eq 0 ] && grep -q "tp 4" "$dir/out" && grep -q "^device   cpu" "$dir/out"
 result $? "without a job, for --dry-run, on the device of the machine: a CPU"
+grep -q '^plan     --dp [12] --tp 4 --pp [12] .*: the fastest of [1-9][0-9]* layouts, planned [0-9.e-]* s a step$' "$dir/out" &&
+    grep '^plan' "$dir/out" >"$dir/chosen" && look $MACHINE --explain && grep '^plan' "$dir/out" | cmp - "$dir/chosen"
+result $? "and with --explain; both say which layout was chosen, and its time"
 look --hardware h100
 [ $status -eq 0 ] && grep -q "^device   cuda" "$dir/out"
 result $? "or GPUs"
