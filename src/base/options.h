@@ -283,6 +283,10 @@ void options_expected(const option *row, char *text, size_t size);
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
 
+/* Reads a size of memory, 512M, 80G or 1.5T, in powers of 1024; a number without a unit is of `plain` bytes. False
+ * for any other text and from 2^63 bytes on. Pure. */
+bool options_bytes(const char *text, double plain, double *bytes);
+
 /* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
  * After --help=man and --help=bash (used by the Makefile) it calls options_man or options_bash instead, after
  * --version it prints "NAME VERSION"; after --help=paths (used by tests) options_paths. */

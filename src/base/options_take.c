@@ -46,6 +46,16 @@ bool options_seconds(const char *text, double *seconds) {
     return read_double(&row, text, seconds);
 }
 
+bool options_bytes(const char *text, double plain, double *bytes) {
+    static const char units[] = "KMGT";
+    char *end;
+    double size = c_strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) end++;
+    *bytes = unit ? ldexp(size, 10 * (int)(unit - units + 1)) : size * plain;
+    return *text >= '0' && *text <= '9' && !*end && *bytes < 0x1p63;
+}
+
 static bool read_choice(const options *o, const option *row, const char *text) {
     int number = options_word(row, text);
     bool file = number < 0 && row->file && strpbrk(text, "./");
