@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "plan/calibrate.h"
 #include "plan/csv_rows.h"
+#include "plan/plan_launch.h"
 #include "plan/plan_print.h"
 #include "train/load_request.h"
 #include "train/plan_auto.h"
@@ -441,6 +442,7 @@ static trine_status print_found(const settings *s, const search_space *space,
     if (!r->count) return plan_print_none(space, r);
     TRY(model_of(trainer, &model));
     plan_print_command(space, &r->best[0], trainer, &model, stdout);
+    TRY(plan_print_needs(space, &r->best[0], stdout));
     TRY(usual_layouts(space, &r->best[0], others, &count));
     plan_print_usual(space, &r->best[0], others, count, stdout);
     if (s->tokens > 0) plan_print_duration(space, &r->best[0], s->tokens, stdout);
@@ -473,6 +475,7 @@ static trine_status search_for(const settings *s, int argc, char **argv,
     search_space space = {.ranks = s->ranks, .rules = *rules};
     search_result result;
     TRY(read_space(s, argc, argv, &space, &trainer));
+    space.base.parallel.threads = plan_launch_threads(&space);
     search_space planned = space;
     if (!planned.base.data.data_path) planned.base.data.data_path = "(none)";
     TRY(search_layouts(&planned, &result));
