@@ -173,29 +173,27 @@ static void add_text(paths_apart *p, const option *row, const char *text) {
         paths_apart_add(p, who, text, row->path);
 }
 
-static void add_row(paths_apart *p, const options *o, const option *row) {
-    if (row->path <= OPTION_PATH_NONE || !row->help || !o->at[row->base]) return;
-    if (row->kind == OPTION_KIND_CHOICE) {
-        add_text(p, row, *(const char *const *)options_other(o, row));
-    } else if (row->kind == OPTION_KIND_LIST) {
-        const option_list *list = options_member(o, row);
-        for (size_t i = 0; i < list->count; i++) add_text(p, row, list->texts[i]);
-    } else {
-        add_text(p, row, *(const char *const *)options_member(o, row));
-    }
-}
-
-/* The paths of an earlier command line. */
-static void forget_row(const option *row) {
+/* The paths that the option had on an earlier command line. */
+static void forget(const option *row) {
     char who[80];
-    if (row->path <= OPTION_PATH_NONE || !row->name) return;
     snprintf(who, sizeof who, "--%s", row->name);
     origins_forget(who);
 }
 
+/* Another table may have an option of the same name: what is not given is not forgotten. */
+static void add_row(paths_apart *p, const options *o, const option *row) {
+    if (row->path <= OPTION_PATH_NONE || !row->help || !o->at[row->base]) return;
+    const bool file = row->kind == OPTION_KIND_CHOICE, several = row->kind == OPTION_KIND_LIST;
+    void *at = file ? options_other(o, row) : options_member(o, row);
+    const option_list *list = at;
+    const char *const *texts = several ? list->texts : at;
+    const size_t count = several ? list->count : *texts != NULL;
+    if (count) forget(row);
+    for (size_t i = 0; i < count; i++) add_text(p, row, texts[i]);
+}
+
 void paths_apart_options(paths_apart *p, const options *o) {
     if (!p) return;
-    for (size_t i = 0; i < o->count; i++) forget_row(&o->rows[i]);
     for (size_t i = 0; i < o->count; i++) add_row(p, o, &o->rows[i]);
     for (int i = 0; o->arguments && i < *o->argument_count; i++) {
         option_path role = o->argument_paths[i > 0];

@@ -80,4 +80,9 @@ for program in $(cd "$bin" && ls -d train_gpt trine-* | grep -v '[.]'); do
     result $faults "$program: a file that is not there, by its option"
 done
 
+# Another table of the same program, the trainer's, has an option of this name, too, which is not given there.
+(timeout 60 "$bin/trine-plan" --hardware none/nowhere --ranks 2 --global-batch-size 4 --calibrate log --out new </dev/null >out 2>err)
+grep -q '^trine: --hardware none/nowhere: No such file' err
+result $? "trine-plan, which reads two tables"
+
 done_testing
