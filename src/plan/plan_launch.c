@@ -75,7 +75,7 @@ static void print_saves(const search_space *s, const search_layout *l, FILE *out
                 human_duration(took, save));
     else
         fputs("a checkpoint has the tensors that are trained\n", out);
-    c_fprintf(out, "slurm    --signal=B:USR1@%.0f: %stwice a step of %s and a save\n",
+    c_fprintf(out, "slurm    --signal=B:USR1@%.0f: %s2 x (a step of %s + a save)\n",
               fmax(notice, SIGNAL), notice < SIGNAL ? "more than " : "",
               human_duration(step, l->step));
 }

@@ -63,7 +63,7 @@ saves_of() { awk '/^ 1 / { step = $2 } /^saves/ { every = $3 + 0 } /^slurm/ { su
 # shellcheck disable=SC2086
 machine=zen5-cores plan $few --tp 1 --global-batch-size 64 && cp "$dir/out" "$dir/fast"
 check "a save every half an hour at most, and time for one at the end" saves_of
-grep -q '^slurm    --signal=B:USR1@300: more than twice a step of ' "$dir/fast" && grep -q '^saves .*; a checkpoint has 316 MiB, 331 ms at 1 GB/s$' "$dir/fast"
+grep -q '^slurm    --signal=B:USR1@300: more than 2 x (a step of ' "$dir/fast" && grep -q '^saves .*; a checkpoint has 316 MiB, 331 ms at 1 GB/s$' "$dir/fast"
 result $? "the signal of examples/train_gpt.sbatch where that is enough"
 # shellcheck disable=SC2086
 saved_bytes() {
