@@ -16,6 +16,9 @@ static trine_status look(const char *program, trine_config *config, trine_run *r
         if (status != TRINE_OK) return status;
     }
     if (run->layouts) return trine_layouts(config, run->ranks, stdout, stderr);
+    if (run->plan) /* as in the banner of a run */
+        printf("plan     %s: the fastest of %d layouts, planned %.4g s a step\n",
+               run->planned.options, run->planned.layouts, run->planned.seconds);
     if (run->dry_run) return trine_dry_run(config, run->ranks, stdout);
     if (run->explain_what) return trine_explain_layers(config, run->ranks, stdout);
     return trine_explain(config, run->ranks, stdout);

@@ -272,9 +272,9 @@ struct trine_run {
 /* Fills config (trine_config_default, or a preset with --model, changed by the options) and run
  * from argv; they point into argv's strings, config also into *run, and into what is kept of an @FILE. Without
  * --val-data-path it is the file that trine-tokens wrote beside data_path, PREFIX_val.bin beside PREFIX_train.bin, if
- * that is there. One message reports all mistakes. Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is
- * set, and ignores SIGXFSZ from here on, unless the program handles it, so that a write beyond the limit of a file's
- * size is TRINE_EIO.
+ * that is there. One message reports all mistakes; a warning on standard error, of the first rank, each value that a
+ * later one overrides. Sets NCCL_LAUNCH_ORDER_IMPLICIT=1 in the environment, unless it is set, and ignores SIGXFSZ
+ * from here on, unless the program handles it, so that a write beyond the limit of a file's size is TRINE_EIO.
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status trine_parse(int argc, char **argv, trine_config *config, trine_run *run);
 /* Checks that all ranks were given the same options for what a training loop does collectively

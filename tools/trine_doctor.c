@@ -5,9 +5,11 @@
  * Start it as the training will be started: same nodes, ranks and binding. It measures for some
  * seconds and prints its findings, the worst first, then what it knows (src/doctor). Exit status 1:
  * training could not start. */
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/ending.h"
 #include "base/options.h"
@@ -18,14 +20,38 @@
 #include "doctor/hardware_file.h"
 #include "doctor/run.h"
 
-#define MIB ((uint64_t)1 << 20)
+#define MIB 1048576.0
 
 typedef struct {
     const char *device, *library, *json, *hardware;
-    double seconds, timeout, windows, memory;
+    double seconds, timeout;
+    uint64_t windows, memory;
     int ranks_per_node, runs;
     bool quick, busy, verbose, help;
 } settings;
+
+/* A size as everywhere, or a number of MiB, as --dry-run prints; more than any machine has is most likely bytes. */
+static trine_status read_size(void *to, const char *text) {
+    double size;
+    bool unit = strpbrk(text, "KMGT");
+    CHECK(options_bytes(text, MIB, &size), TRINE_EINVAL,
+          "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024), or a "
+          "number of MiB",
+          text);
+    CHECK(unit || size <= 1e9 * MIB, TRINE_EINVAL,
+          "\"%.40s\" MiB are more than any machine has; a number without a unit is of MiB", text);
+    *(uint64_t *)to = (uint64_t)size;
+    return TRINE_OK;
+}
+
+static const char *print_size(const void *at, char text[OPTION_TEXT]) {
+    snprintf(text, OPTION_TEXT, "%" PRIu64, *(const uint64_t *)at);
+    return text;
+}
+
+static const option_type size_type = {read_size, print_size};
+_Static_assert(sizeof(uint64_t) == sizeof(void *),
+               "the default of a type is a pointer that is NULL");
 
 static const option rows[] = {
     {OPTION_HEADING("What training will use")},
@@ -34,10 +60,11 @@ static const option rows[] = {
     {OPTION_READS,
      OPTION_STRING("cuda-library", settings, library, "FILE", NULL,
                    "cuda: path of libtrine_cuda.so; otherwise searched for beside the program")},
-    {OPTION_DOUBLE("windows", settings, windows, "MIB", 0, 1e9, 0,
-                   "shared windows per rank, which train_gpt --dry-run prints; 0: unknown")},
-    {OPTION_DOUBLE("memory", settings, memory, "MIB", 0, 1e9, 0,
-                   "total memory per rank; 0: unknown")},
+    {OPTION_TYPE("windows", settings, windows, &size_type, "SIZE",
+                 "shared windows per rank, 512M or a number of MiB, which train_gpt --dry-run "
+                 "prints; 0: unknown, the default")},
+    {OPTION_TYPE("memory", settings, memory, &size_type, "SIZE",
+                 "total memory per rank, 80G or a number of MiB; 0: unknown, the default")},
     {OPTION_INT("ranks-per-node", settings, ranks_per_node, "N", 0, INT_MAX, 0,
                 "consecutive ranks that count as a node; 0: as detected by MPI")},
     {OPTION_HEADING("Measurement")},
@@ -109,8 +136,8 @@ static trine_status settle(const settings *s, doctor_options *o, bool writes) {
     *o = (doctor_options){.library = s->library,
                           .seconds = s->seconds,
                           .ranks_per_node = s->ranks_per_node,
-                          .windows = (uint64_t)(s->windows * (double)MIB),
-                          .memory = (uint64_t)(s->memory * (double)MIB),
+                          .windows = s->windows,
+                          .memory = s->memory,
                           .verbose = s->verbose,
                           .hardware = s->hardware,
                           .runs = s->runs,

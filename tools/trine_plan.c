@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "plan/calibrate.h"
 #include "plan/csv_rows.h"
+#include "plan/plan_launch.h"
 #include "plan/plan_print.h"
 #include "train/load_request.h"
 #include "train/plan_auto.h"
@@ -293,9 +294,9 @@ static trine_status predict(const settings *s, const csv *c, int row, const fore
 
 /* The last error on one line, without the place of a row. Owned by the caller; NULL: no memory. */
 static char *reason(const char *place) {
-    const char *at = status_message();
-    size_t length = strlen(place), used = 0;
-    if (!strncmp(at, place, length)) at += length;
+    const char *at = status_message(), *found = strstr(at, place);
+    size_t used = 0;
+    if (found) at = found + strlen(place);
     char *why = malloc(2 * strlen(at) + 1);
     for (; why && *at; at++) {
         if (*at != '\n') {
@@ -441,6 +442,7 @@ static trine_status print_found(const settings *s, const search_space *space,
     if (!r->count) return plan_print_none(space, r);
     TRY(model_of(trainer, &model));
     plan_print_command(space, &r->best[0], trainer, &model, stdout);
+    TRY(plan_print_needs(space, &r->best[0], stdout));
     TRY(usual_layouts(space, &r->best[0], others, &count));
     plan_print_usual(space, &r->best[0], others, count, stdout);
     if (s->tokens > 0) plan_print_duration(space, &r->best[0], s->tokens, stdout);
@@ -473,6 +475,7 @@ static trine_status search_for(const settings *s, int argc, char **argv,
     search_space space = {.ranks = s->ranks, .rules = *rules};
     search_result result;
     TRY(read_space(s, argc, argv, &space, &trainer));
+    space.base.parallel.threads = plan_launch_threads(&space);
     search_space planned = space;
     if (!planned.base.data.data_path) planned.base.data.data_path = "(none)";
     TRY(search_layouts(&planned, &result));

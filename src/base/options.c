@@ -1,9 +1,5 @@
 #include "base/options.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +7,7 @@
 #include "base/c_locale.h"
 #include "base/environment.h"
 #include "base/options_file.h"
+#include "base/options_twice.h"
 #include "base/paths_apart.h"
 #include "base/status.h"
 #include "trine.h"
@@ -127,108 +124,13 @@ static void unknown(const options *o, mistakes *m, const char *argument) {
         mistake(m, "unknown option %.*s; see --help", shown, argument);
 }
 
-/* ---- Values ---- */
-
-/* strtol and its like accept leading blanks; a command line must not. */
-static bool starts_number(const char *text) {
-    return *text && strchr("+-.0123456789", *text);
-}
-
-static bool read_int(const option *row, const char *text, int *to) {
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (!starts_number(text) || *end || end == text || errno) return false;
-    if (value < INT_MIN || value > INT_MAX || !options_allows(row, (double)value)) return false;
-    *to = (int)value;
-    return true;
-}
-
-static bool read_u64(const char *text, uint64_t *to) {
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    /* strtoull reads -1 as 2^64 - 1. */
-    if (!starts_number(text) || *text == '-' || *end || end == text || errno) return false;
-    *to = value;
-    return true;
-}
-
-static bool read_double(const option *row, const char *text, double *to) {
-    char *end;
-    double value = c_strtod(text, &end);
-    if (!starts_number(text) || *end || end == text || !options_allows(row, value)) return false;
-    *to = value;
-    return true;
-}
-
-bool options_seconds(const char *text, double *seconds) {
-    const option row = {.kind = OPTION_KIND_DOUBLE, .min = 0, .max = HUGE_VAL};
-    return read_double(&row, text, seconds);
-}
-
-static bool read_choice(const options *o, const option *row, const char *text) {
-    int number = options_word(row, text);
-    bool file = number < 0 && row->file && strpbrk(text, "./");
-    if (number < 0 && !file) return false;
-    if (file) number = (int)row->initial;
-    if (row->file) *(const char **)options_other(o, row) = file ? text : NULL;
-    memcpy(options_member(o, row), &number, sizeof number);
-    return true;
-}
-
-/* The word is the row's own: it outlives argv. */
-static bool read_word_of(const option *row, const char *text, const char **to) {
-    int word = options_word(row, text);
-    if (word >= 0) *to = row->words[word];
-    return word >= 0;
-}
-
-static bool read_string(const char *text, const char **to) {
-    if (*text) *to = text;
-    return *text;
-}
-
-static bool read_list(const char *text, option_list *list) {
-    if (!*text || list->count == OPTION_LIST_MOST) return false;
-    list->texts[list->count++] = text;
-    return true;
-}
-
-/* Stores the row's value; false if `text` is not a valid one. */
-static bool read_value(const options *o, const option *row, const char *text) {
-    void *to = options_member(o, row);
-    switch (row->kind) {
-    case OPTION_KIND_INT: return read_int(row, text, to);
-    case OPTION_KIND_U64: return read_u64(text, to);
-    case OPTION_KIND_DOUBLE: return read_double(row, text, to);
-    case OPTION_KIND_CHOICE: return read_choice(o, row, text);
-    case OPTION_KIND_WORD: return read_word_of(row, text, to);
-    case OPTION_KIND_LIST: return read_list(text, to);
-    case OPTION_KIND_GLOBS: return options_append(o, row, text);
-    case OPTION_KIND_STRING:
-    case OPTION_KIND_BLEND: return read_string(text, to);
-    case OPTION_KIND_TYPE: return row->type->read(to, text) == TRINE_OK;
-    case OPTION_KIND_FLAG:
-    case OPTION_KIND_HEADING: break;
-    }
-    return false;
-}
-
-bool options_take(const options *o, const option *row, const char *text) {
-    bool flag = row->kind == OPTION_KIND_FLAG;
-    if (!flag) return read_value(o, row, text);
-    if (strcmp(text, "on") != 0) return false;
-    *(bool *)options_member(o, row) = true;
-    return true;
-}
-
 /* ---- Parsing ---- */
 
 typedef struct {
     const options *o;
     char *const *next, *const *end;
     mistakes *m;
+    options_twice *twice;
 } cursor;
 
 /* Whether the next argument can be a value: "--x" is the next option, so the value is missing. */
@@ -301,8 +203,7 @@ static bool is_number(const char *text) {
 
 static bool is_weight(const char *text) {
     double value;
-    const option row = {.kind = OPTION_KIND_DOUBLE, .max = HUGE_VAL};
-    return read_double(&row, text, &value) && value > 0;
+    return options_seconds(text, &value) && value > 0;
 }
 
 /* What is wrong with the words of a blend; NULL: nothing. */
@@ -336,7 +237,7 @@ static void read_blend(cursor *c, const option *row, const char *first) {
     blend_room room = {.text = options_other(c->o, row), .bytes = row->room};
     options_expected(row, want, sizeof want);
     if (!word_follows(c)) {
-        if (!read_value(c->o, row, first))
+        if (!options_take(c->o, row, first))
             mistake(c->m, "--%s: invalid value \"%s\"; expected %s", row->name, first, want);
         return;
     }
@@ -395,7 +296,7 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     if (!value) value = *c->next++;
     if (row->kind == OPTION_KIND_BLEND) {
         read_blend(c, row, value);
-    } else if (!read_value(c->o, row, value)) {
+    } else if (!options_take(c->o, row, value)) {
         suggest_word(row, value, near, sizeof near);
         if (row->kind == OPTION_KIND_TYPE)
             mistake(c->m, "%.*s: %s", shown, argument, status_message());
@@ -406,6 +307,36 @@ static void set_option(cursor *c, const option *row, const char *argument, const
     }
 }
 
+/* Rows that count each of their values, or can have only one. */
+static bool may_differ(const option *row) {
+    if (row->kind == OPTION_KIND_FLAG) return row->words;
+    return row->kind != OPTION_KIND_LIST && row->kind != OPTION_KIND_GLOBS;
+}
+
+/* A text that is equal for equal values. */
+static const char *value_of(const options *o, const option *row, char text[OPTION_TEXT]) {
+    if (row->kind == OPTION_KIND_FLAG) {
+        int word = *(const int *)options_other(o, row);
+        return word ? row->words[word - 1] : "";
+    }
+    const char *file = row->file ? *(const char *const *)options_other(o, row) : NULL;
+    return file ? file : options_text(o, row, text);
+}
+
+/* The row has another value already: a mistake in one file, and otherwise a warning, cut at the end of its room. */
+static void compare_twice(cursor *c, const option *row, const char *argument, const char *value) {
+    char own[OPTION_TEXT], text[OPTIONS_TWICE], *warnings = c->o->warnings;
+    bool wrong, several = row->kind == OPTION_KIND_BLEND;
+    if (!may_differ(row)) return;
+    const char *now = value_of(c->o, row, own);
+    options_place at = {c->m->file, c->m->line, argument, several ? now : value};
+    if (!options_twice_take(c->twice, (size_t)(row - c->o->rows), now, at, text, &wrong)) return;
+    if (wrong)
+        mistake(c->m, "%s", text);
+    else if (warnings)
+        c_append(warnings, OPTIONS_WARNINGS, "warning: %s\n", text);
+}
+
 static void read_option(cursor *c) {
     const char *argument = *c->next++, *word = argument + strspn(argument, "-");
     const char *equals = strchr(word, '=');
@@ -413,7 +344,10 @@ static void read_option(cursor *c) {
     const option *row = find(c->o, word, length);
     bool spelled = row && (word - argument == (length == 1 ? 1 : 2));
     if (spelled) {
+        char *const *behind = c->next;
         set_option(c, row, argument, equals ? equals + 1 : NULL);
+        const char *value = equals ? equals + 1 : c->next > behind ? *behind : NULL;
+        if (row != &version_row) compare_twice(c, row, argument, value);
         return;
     }
     unknown(c->o, c->m, argument);
@@ -458,7 +392,7 @@ static void read_file(cursor *c, const char *path) {
         mistake(c->m, "%s", status_message());
         status_clear();
     } else {
-        cursor in = {c->o, f->words, f->words + f->count, c->m};
+        cursor in = {c->o, f->words, f->words + f->count, c->m, c->twice};
         c->m->file = path, c->m->of_run = f->of_run;
         read_words(&in, f);
         c->m->file = NULL, c->m->of_run = false;
@@ -468,20 +402,31 @@ static void read_file(cursor *c, const char *path) {
 trine_status options_parse(const options *o, int argc, char *const argv[]) {
     check_rows(o);
     mistakes m = {.used = 0};
-    cursor c = {o, argv + (argc > 0), argv + argc, &m};
+    options_twice *twice = options_twice_create(o->count);
+    CHECK(twice, TRINE_ENOMEM, "no memory for the values of %zu options", o->count);
+    cursor c = {o, argv + (argc > 0), argv + argc, &m, twice};
     environment_set("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
     if (o->arguments) *o->argument_count = 0;
+    if (o->warnings) o->warnings[0] = '\0';
     read_words(&c, NULL);
+    options_twice_free(twice);
     CHECK(m.count != 1, TRINE_EINVAL, "%s", m.text + strlen("\n  - "));
     CHECK(!m.count, TRINE_EINVAL, "%d errors on the command line:%s", m.count, m.text);
     return TRINE_OK;
 }
 
 trine_status options_read(const options *o, int argc, char *const argv[]) {
+    char warnings[OPTIONS_WARNINGS];
+    options own = *o;
+    own.warnings = warnings;
     options_defaults(o);
-    trine_status status = options_parse(o, argc, argv);
+    trine_status status = options_parse(&own, argc, argv);
     bool *help = options_member(o, find_help(o));
-    if (!*help) return status == TRINE_OK ? paths_apart_of(o) : status;
+    if (!*help) {
+        TRY(status);
+        options_twice_print(warnings);
+        return paths_apart_of(o);
+    }
     status_clear();
     options_defaults(o);
     options_help(stdout, o);

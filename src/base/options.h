@@ -12,11 +12,11 @@
  *     const options o = {.program = "train_gpt", .rows = rows, .count = sizeof rows / sizeof *rows, .at = {&s}};
  *     TRY(options_read(&o, argc, argv));
  *
- * Syntax: `--name value` and `--name=value`; the last occurrence wins, except that a list has all; a value that
- * starts with "--" needs the "=" form; `--` ends the options. `@FILE`, where no value is expected, stands for the
- * options in a file (options_file.h); paths in it are relative to the current folder, it has no other arguments and
- * names no other file. Only a blend takes several words. An alias of one letter is written -x. A choice with a `bare`
- * word takes the next argument as its value only if that is one of its words.
+ * Syntax: `--name value` and `--name=value`; the last occurrence wins (options_twice.h), except that a list has all;
+ * a value that starts with "--" needs the "=" form; `--` ends the options. `@FILE`, where no value is expected,
+ * stands for the options in a file (options_file.h); paths in it are relative to the current folder, it has no other
+ * arguments and names no other file. Only a blend takes several words. An alias of one letter is written -x. A
+ * choice with a `bare` word takes the next argument as its value only if that is one of its words.
  * A table with a row "help" also has --version, which no table writes: it sets the member of "help", and
  * options_help then prints the program's name and version.
  * Invariant: parsing stores no value that its row does not allow. Only options_read, options_help, options_man
@@ -195,6 +195,7 @@ typedef struct {
     OPTION_ROW(TYPE, name_, help_), .offset = offsetof(in, member), .type = (type_), .metavar = (metavar_)
 
 #define OPTION_BASES 3
+#define OPTIONS_WARNINGS 2048
 
 struct paths_apart;
 
@@ -213,6 +214,8 @@ typedef struct options {
     void (*paths)(const struct options *o, struct paths_apart *p); /* adds paths that no row has as they are; NULL */
     bool *given; /* [count], or NULL: of the rows that stand on the command line it becomes true */
     bool *asked; /* the same, but of those that stand in a checkpoint's options.txt alone; NULL: not needed */
+    char *warnings; /* [OPTIONS_WARNINGS] receives a line for each value that another one overrides
+                       (options_twice.h); NULL: not needed */
 } options;
 
 /* What a combination of options breaks: an option that would have no effect, or one that it cannot have. */
@@ -235,8 +238,8 @@ void options_defaults(const options *o);
 trine_status options_parse(const options *o, int argc, char *const argv[]);
 
 /* A program's command line: stores the defaults, then the values of argv. If the member of "help" becomes true,
- * prints the help with the defaults on standard output instead; that takes precedence over errors. Refuses outputs
- * that are inputs (paths_apart.h).
+ * prints the help with the defaults on standard output instead; that takes precedence over errors. Prints the
+ * warnings on standard error. Refuses outputs that are inputs (paths_apart.h).
  * Errors: TRINE_EINVAL. Not collective. */
 trine_status options_read(const options *o, int argc, char *const argv[]);
 
@@ -279,6 +282,10 @@ void options_expected(const option *row, char *text, size_t size);
 
 /* Reads a finite number of seconds, 0 or more. False for any other text, with *seconds unchanged. Pure. */
 bool options_seconds(const char *text, double *seconds);
+
+/* Reads a size of memory, 512M, 80G or 1.5T, in powers of 1024; a number without a unit is of `plain` bytes. False
+ * for any other text and from 2^63 bytes on. Pure. */
+bool options_bytes(const char *text, double plain, double *bytes);
 
 /* Prints usage and rows, at most 100 columns wide, with the members' current values as defaults.
  * After --help=man and --help=bash (used by the Makefile) it calls options_man or options_bash instead, after

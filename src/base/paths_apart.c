@@ -11,6 +11,7 @@
 
 #include "base/c_locale.h"
 #include "base/options_file.h"
+#include "base/origins.h"
 #include "base/status.h"
 
 #define LINKS_MOST 40 /* as Linux follows */
@@ -97,6 +98,8 @@ static bool grow(paths_apart *p) {
 void paths_apart_add(paths_apart *p, const char *who, const char *path, option_path role) {
     use u = {.role = role};
     if (!p || !path || !*path) return;
+    /* Of a folder to which files are added it is clear. */
+    if (!strncmp(who, "--", 2) && role != OPTION_PATH_FOLDER) origins_add(who, path);
     if (asprintf(&u.shown, "%s%s%s", who, strcmp(who, "@") ? " " : "", path) < 0) u.shown = NULL;
     u.path = resolve(path, 0);
     u.there = stat(path, &u.is) == 0;
@@ -170,16 +173,23 @@ static void add_text(paths_apart *p, const option *row, const char *text) {
         paths_apart_add(p, who, text, row->path);
 }
 
+/* The paths that the option had on an earlier command line. */
+static void forget(const option *row) {
+    char who[80];
+    snprintf(who, sizeof who, "--%s", row->name);
+    origins_forget(who);
+}
+
+/* Another table may have an option of the same name: what is not given is not forgotten. */
 static void add_row(paths_apart *p, const options *o, const option *row) {
     if (row->path <= OPTION_PATH_NONE || !row->help || !o->at[row->base]) return;
-    if (row->kind == OPTION_KIND_CHOICE) {
-        add_text(p, row, *(const char *const *)options_other(o, row));
-    } else if (row->kind == OPTION_KIND_LIST) {
-        const option_list *list = options_member(o, row);
-        for (size_t i = 0; i < list->count; i++) add_text(p, row, list->texts[i]);
-    } else {
-        add_text(p, row, *(const char *const *)options_member(o, row));
-    }
+    const bool file = row->kind == OPTION_KIND_CHOICE, several = row->kind == OPTION_KIND_LIST;
+    void *at = file ? options_other(o, row) : options_member(o, row);
+    const option_list *list = at;
+    const char *const *texts = several ? list->texts : at;
+    const size_t count = several ? list->count : *texts != NULL;
+    if (count) forget(row);
+    for (size_t i = 0; i < count; i++) add_text(p, row, texts[i]);
 }
 
 void paths_apart_options(paths_apart *p, const options *o) {

@@ -26,7 +26,7 @@ typedef struct paths_apart paths_apart;
 paths_apart *paths_apart_create(void);
 
 /* Adds a path; `who` stands before it in messages: "--log", "argument". Both are copied. `p` and `path` may be NULL:
- * nothing is added. */
+ * nothing is added. The path's origin is the option (origins.h), except for OPTION_PATH_FOLDER. */
 void paths_apart_add(paths_apart *p, const char *who, const char *path, option_path role);
 
 /* Adds what the members of the table's rows name, its positional arguments, what options.paths adds, and the @FILEs

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/origins.h"
 #include "base/processor.h"
 #include "base/terminal_line.h"
 
@@ -39,12 +40,25 @@ static void make_plain(char *text) {
         if (((unsigned char)*text < ' ' && *text != '\n') || *text == 0x7f) *text = '?';
 }
 
+/* The option that the path came from which the message begins with, before it. */
+static void put_origin(char *text, size_t size) {
+    char options[100];
+    if (!origins_of(text, options, sizeof options)) return;
+    size_t bytes = strlen(options) + 1, length = strlen(text);
+    if (bytes + length + 1 > size) length = size - bytes - 1;
+    memmove(text + bytes, text, length);
+    memcpy(text, options, bytes - 1);
+    text[bytes - 1] = ' ';
+    text[bytes + length] = '\0';
+}
+
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) {
     va_list args;
     va_start(args, format);
     c_vsnprintf(trail.message, sizeof trail.message, format, args);
     va_end(args);
+    put_origin(trail.message, sizeof trail.message);
     make_plain(trail.message);
     trail.status = status;
     trail.printed = trail.user = false;

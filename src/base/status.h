@@ -16,8 +16,9 @@ extern "C" {
 
 #define STATUS_FRAMES 24
 
-/* Starts a new trail with this message; returns `status`. Control characters other than newlines become
- * "?", so that names from files cannot send control sequences to a terminal. Not collective. */
+/* Starts a new trail with this message; returns `status`. Before a path that the message begins with stands the
+ * option that it came from (origins.h). Control characters other than newlines become "?", so that names from files
+ * cannot send control sequences to a terminal. Not collective. */
 trine_status status_raise(trine_status status, const char *file, int line, const char *func,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Adds a frame to the trail; returns `status`. Not collective. */

@@ -45,19 +45,12 @@ static const char *print_steps(const void *at, char text[OPTION_TEXT]) {
     return text;
 }
 
-/* A size of memory: 1048576, 512M, 80G, 1.5T, in powers of 1024. */
+/* A size of memory: 1048576, 512M, 80G. */
 static trine_status read_bytes(void *to, const char *text) {
-    static const char units[] = "KMGT";
-    char *end;
-    double size = c_strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        size = ldexp(size, 10 * (int)(unit - units + 1));
-        end++;
-    }
-    CHECK(*text >= '0' && *text <= '9' && !*end && size >= 1 && size < 0x1p63, TRINE_EINVAL,
+    double size;
+    CHECK(options_bytes(text, 1, &size) && size >= 1, TRINE_EINVAL,
           "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)", text);
-    CHECK(unit || size >= 1048576, TRINE_EINVAL,
+    CHECK(strpbrk(text, "KMGT") || size >= 1048576, TRINE_EINVAL,
           "\"%.40s\" has no unit: 512M, 80G (K, M, G and T: powers of 1024)", text);
     *(uint64_t *)to = (uint64_t)size;
     return TRINE_OK;

@@ -298,8 +298,7 @@ static trine_status find(const char *name, char path[HARDWARE_PATH]) {
         if (length < HARDWARE_PATH && access(path, R_OK) == 0) return TRINE_OK;
         list_names(folder, names, sizeof names);
     }
-    return RAISE(TRINE_EINVAL, "unknown hardware \"%s\" (known:%s or the path of a file)", name,
-                 names);
+    return RAISE(TRINE_EINVAL, "%s: unknown machine (known:%s or the path of a file)", name, names);
 }
 
 static bool names_path(const char *name) {

@@ -463,14 +463,11 @@ static bool list_layouts(const trine_config *given, trine_layout asked, int rank
     return used > 0;
 }
 
-/* Without mpirun the layout determines the number of ranks. If no layout is valid, options that restrict
- * the layout are dropped. `asked` has positive axes. */
+/* If no layout is valid, options that restrict the layout are dropped. `asked` has positive axes. */
 static void suggest(const trine_config *given, trine_layout asked, int ranks, fault_list *f) {
     static const char *const without[] = {"", " without --global-batch-size", " without --pp-split",
                                           " without --global-batch-size and --pp-split"};
     char text[300];
-    if (ranks == 1 && axes_product(asked) <= CHECK_CONFIG_MOST_RANKS)
-        ranks = (int)axes_product(asked);
     if (ranks > CHECK_CONFIG_MOST_RANKS || check_config_layout(given, asked, ranks)) return;
     const char *plural = ranks == 1 ? "" : "s";
     for (int left_out = 0; left_out < 4; left_out++) {
@@ -484,7 +481,17 @@ static void suggest(const trine_config *given, trine_layout asked, int ranks, fa
     complain(f, "no valid layout of %d rank%s for this model", ranks, plural);
 }
 
-static trine_status check_all(trine_config *config, int ranks, bool suggests) {
+/* The number of ranks to suggest layouts for; dp becomes what they leave to it. Without mpirun, on one rank, the layout
+ * determines the number. */
+static int count_for(trine_layout *l, int ranks, int wanted) {
+    double product = axes_product(*l);
+    if (wanted > ranks) l->dp *= wanted / ranks;
+    bool alone = ranks == 1 && wanted == 1 && product <= CHECK_CONFIG_MOST_RANKS;
+    return alone ? (int)product : wanted;
+}
+
+/* wanted: the number of ranks of the layouts that are suggested; 0: none are. */
+static trine_status check_all(trine_config *config, int ranks, int wanted) {
     fault_list list = {0}, *f = &list;
     trine_config c = *config;
     const bool open = c.epochs > 0; /* the number of steps, which is then as large as need be */
@@ -512,7 +519,8 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
     int others = f->count;
     if (!unread) check_layout(&c, config->parallel.layout.dp == 0, ranks, f);
     trine_layout l = c.parallel.layout;
-    if (suggests && f->count > others && axes_positive(l)) suggest(config, l, ranks, f);
+    bool faulty = f->count > others && axes_positive(l);
+    if (faulty && wanted) suggest(config, l, count_for(&l, ranks, wanted), f);
     if (f->count) return RAISE(TRINE_EINVAL, "invalid configuration:%s", f->text);
     if (open) {
         c.train_iters = config->train_iters;
@@ -523,10 +531,14 @@ static trine_status check_all(trine_config *config, int ranks, bool suggests) {
 }
 
 trine_status check_config_alone(trine_config *config, int ranks) {
-    return check_all(config, ranks, false);
+    return check_all(config, ranks, 0);
+}
+
+trine_status check_config_for(trine_config *config, int ranks, int wanted) {
+    return check_all(config, ranks, wanted);
 }
 
 trine_status trine_config_check(trine_config *config, int ranks) {
     CHECK_GIVEN(config, "config");
-    return status_user(check_all(config, ranks, true));
+    return status_user(check_all(config, ranks, ranks));
 }

@@ -18,4 +18,7 @@ trine_status check_config_program(trine_config *c, bool train, bool validation);
 /* trine_config_check that suggests no other layouts, for those who try many. */
 trine_status check_config_alone(trine_config *config, int ranks);
 
+/* trine_config_check that suggests layouts of `wanted` ranks, for those who check a layout on fewer. */
+trine_status check_config_for(trine_config *config, int ranks, int wanted);
+
 #endif

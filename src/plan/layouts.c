@@ -130,7 +130,7 @@ static trine_status resolve_asked(const trine_config *config, int *ranks, trine_
     CHECK(product <= CHECK_CONFIG_MOST_RANKS && *ranks <= CHECK_CONFIG_MOST_RANKS, TRINE_EINVAL,
           "--layouts: too many ranks: %.0f (at most %d)", product > *ranks ? product : *ranks,
           CHECK_CONFIG_MOST_RANKS);
-    TRY(trine_config_check(c, (int)product));
+    TRY(check_config_for(c, (int)product, open ? *ranks : (int)product));
     if (!data) c->data.data_path = NULL;
     if (!*ranks || (!open && *ranks > product)) *ranks = (int)product;
     return TRINE_OK;

@@ -8,6 +8,7 @@
 #include "config/given.h"
 #include "device/cuda/sizes.h"
 #include "plan/outside_plan.h"
+#include "plan/plan_launch.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 #define MIB (1024.0 * 1024)
@@ -168,7 +169,7 @@ void plan_print_command(const search_space *s, const search_layout *l, const tri
         config.parallel.virtual_stages = 0; /* as the schedule has it */
     c_fprintf(out, "the first, whose heaviest rank has a plan of %.3f MiB%s:\n", plan_mib(s, l),
               data ? "" : " (--data-path is to be added)");
-    fprintf(out, "mpirun -n %d train_gpt", s->ranks);
+    plan_launch(s, out);
     given_options(&given, &base, print_option, out);
     fputc('\n', out);
 }

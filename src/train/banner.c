@@ -36,8 +36,19 @@ static void print_program(const trine_trainer *t, FILE *out) {
             print->hash ? "" : "; no fingerprint, so nothing compares them");
 }
 
+/* A vocabulary of 256 is bytes, for which trine-generate needs none. */
+static void print_tokenizer(const trine_trainer *t, FILE *out) {
+    bool none = !t->tokenizer.path && !t->tokenizer.files.count;
+    if (none && t->saves && t->config.model.vocab_size != 256)
+        fputs(
+            "         no tokenizer: checkpoints will not contain one, which trine-generate needs; "
+            "give --tokenizer PATH here, or there\n",
+            out);
+}
+
 static void print_data(const trine_trainer *t, FILE *out) {
     (blend_program(t->train.samples) ? print_program : print_files)(t, out);
+    print_tokenizer(t, out);
     boundaries_print(t, out);
 }
 

@@ -1,6 +1,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/options_twice.h"
 #include "base/output.h"
 #include "base/paths_apart.h"
 #include "base/status.h"
@@ -151,8 +152,9 @@ static unsigned kept_by_plan(const options *o) {
 static trine_status parse(int argc, char **argv, trine_config *config, trine_run *run) {
     options table = make_table(argv[0], config, run);
     bool given[CONFIG_MOST_ROWS] = {false}, asked[CONFIG_MOST_ROWS] = {false};
+    char warnings[OPTIONS_WARNINGS];
     ASSERT(table.count <= CONFIG_MOST_ROWS);
-    table.given = given, table.asked = asked;
+    table.given = given, table.asked = asked, table.warnings = warnings;
     *config = (trine_config){.model = {.family = NULL}};
     *run = (trine_run){.model = NULL};
     options_defaults(&table);
@@ -170,6 +172,7 @@ static trine_status parse(int argc, char **argv, trine_config *config, trine_run
     find_validation(config, run);
     run->profile |= run->profile_json != NULL;
     run->plan_keeps = kept_by_plan(&table);
+    options_twice_print(warnings);
     TRY(check_epochs(&table, config));
     TRY(check_rules(&table, config, run));
     return idle_check(&table, &config->model, run->checkpoint.save);

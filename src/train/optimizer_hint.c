@@ -303,6 +303,28 @@ void optimizer_hint(const hint_update *u, FILE *out) {
         print_update(u, out);
 }
 
+bool hint_scale(const hint_update *u, FILE *out) {
+    const trine_config *c = u->config;
+    const double exact = exactness(u);
+    size_t off;
+    double by;
+    char text[32];
+    if (items_of(u, PRINT_GRADIENT, &off) < 2 || !off) return false;
+    if (!factor_of(u, PRINT_GRADIENT, &by) || near(by, 1, exact)) return false;
+    c_fprintf(
+        out,
+        "  in every tensor the file's gradients of step %d are those here times %s: is a mean "
+        "over micro-batches, dp ranks or tokens not taken, or taken twice? here a step is the "
+        "mean over %d samples, in micro-batches of %d\n",
+        u->step + 1, shortest(text, by, exact * by), c->global_batch_size, c->micro_batch_size);
+    return true;
+}
+
+void hint_norm(const print_item *x, const print_item *y, const char *file, FILE *out) {
+    c_fprintf(out, "  its norm, since its samples agree: %.9g, %.9g in %s\n", sqrt(x->squares),
+              sqrt(y->squares), file);
+}
+
 void hint_cause(const print_item *x, const print_item *y, int step, double far, FILE *out) {
     const double norm = sqrt(x->squares), apart = fabs(norm - sqrt(y->squares));
     const bool other_place =

@@ -187,5 +187,6 @@ trine_status trine_trainer_plan(trine_trainer *trainer, const trine_run *run) {
           "%s: run->planned.seconds is %g; trine_plan sets it", __func__, run->planned.seconds);
     trainer->planned = run->planned;
     trainer->val_beside = run->val_beside;
+    trainer->saves = run->checkpoint.save != NULL;
     return options_text_run(trainer, run);
 }

@@ -118,6 +118,7 @@ struct trine_trainer {
     uint64_t peak_bytes; /* the largest rank's plan */
     trine_planned planned; /* zeros: no plan */
     bool val_beside;       /* trine_run.val_beside */
+    bool saves;            /* --save is given */
     trine_cpu_level level_asked, level_highest; /* --cpu-level; the highest that a rank of this job has */
     int threads;
     bool cpu_limited; /* the affinity mask has fewer processors than this rank's share of the node */

@@ -318,12 +318,11 @@ static int wrong_update(print_kind kind, int step) {
     return own ? step : before ? step - 1 : -1;
 }
 
-/* Beside a file: which options explain it. Nothing without memory. */
-static void print_hint(const comparison *c, int step, size_t item, FILE *out) {
+/* Beside a file: which options, or which scale of the gradients of `update`, explain it. Nothing without memory. */
+static bool explain(const comparison *c, int update, bool scale, FILE *out) {
     const size_t count = c->a->count;
-    const int update = wrong_update(c->a->items[item].kind, step);
     double most[PRINT_KINDS], usual[PRINT_KINDS], *scratch, *limits;
-    if (update < 0 || c->b->items[(size_t)step * count + item].lines[0]) return;
+    bool said = false;
     scratch = malloc((count + 1) * sizeof *scratch), limits = malloc((count + 1) * sizeof *limits);
     const bool room = scratch && limits;
     for (int k = 0; k < PRINT_KINDS && room; k++) {
@@ -337,8 +336,18 @@ static void print_hint(const comparison *c, int step, size_t item, FILE *out) {
                            .count = count,
                            .step = update,
                            .config = &c->a->config};
-    if (room) optimizer_hint(&u, out);
+    if (room && scale) said = hint_scale(&u, out);
+    if (room && !scale) optimizer_hint(&u, out);
     free(scratch), free(limits);
+    return said;
+}
+
+static void print_hint(const comparison *c, int step, size_t item, FILE *out) {
+    const print_kind kind = c->a->items[item].kind;
+    const int update = wrong_update(kind, step);
+    if (c->b->items[(size_t)step * c->a->count + item].lines[0]) return;
+    const bool backward = kind == PRINT_GRADIENT || kind == PRINT_BACKWARD || kind == PRINT_NUMBER;
+    if ((!backward || !explain(c, step, true, out)) && update >= 0) explain(c, update, false, out);
 }
 
 /* Of all elements or, beside a file, of those that it has: the first that differs or, where rounding is allowed, the one
@@ -360,7 +369,10 @@ static void print_element(const comparison *c, const print_item *x, const print_
         found = n, far = apart;
         if (!c->nudged) break;
     }
-    if (found == count) return;
+    if (found == count) {
+        if (c->against) hint_norm(x, y, c->against, out);
+        return;
+    }
     c_fprintf(out, "  element %llu of %llu: %.9g", (unsigned long long)(found * step),
               (unsigned long long)x->count, (double)as[found]);
     if (all) c_fprintf(out, " on rank %lld", (long long)c->a->ranks[found] - 1);

@@ -106,10 +106,20 @@ plain() {
 }
 check "without a tokenizer a run goes on with tokens of the same one only" plain
 
+# The banner; a run without --save has no checkpoints, and a vocabulary of 256 is bytes.
+says_so() {
+    local none="no tokenizer: checkpoints will not contain one, which trine-generate needs; give --tokenizer PATH here, or there"
+    train 2 --dp 2 --data-path own.bin --train-iters 1 --save unsaid && [ "$status" -eq 0 ] && prints 1 "$none" &&
+        train 1 --data-path own.bin --train-iters 1 && [ "$status" -eq 0 ] && prints 0 "no tokenizer" &&
+        train 1 --data-path plain.bin --vocab-size 256 --train-iters 1 --save bytes && [ "$status" -eq 0 ] && prints 0 "no tokenizer" &&
+        train 1 --tokenizer own --data-path own.bin --train-iters 1 --save unsaid && prints 0 "no tokenizer"
+}
+check "a run whose checkpoints will have no tokenizer says so" says_so
+
 foreign() {
     cp -r out model && cp foreign/tokenizer.json model && train 1 --load model --data-path own.bin --train-iters 1 --save odd &&
         [ "$status" -eq 0 ] && prints 1 "tokenizer: saved with checkpoints, but not compared with the data" &&
-        cmp foreign/tokenizer.json odd/step-1/tokenizer.json
+        cmp foreign/tokenizer.json odd/step-1/tokenizer.json && prints 0 "no tokenizer"
 }
 check "a folder's tokenizer that Trine does not read is carried" foreign
 

@@ -11,6 +11,7 @@
 
 #include "ckpt/settings.h"
 #include "config/given.h"
+#include "train/options_rows.h"
 #include "trine.h"
 #include "trine_model.h"
 
@@ -353,6 +354,92 @@ static void options_txt_has_every_size(void **state) {
                               "--data-path text.bin\n--val-data-path none\n");
 }
 
+/* ---- Given twice ------------------------------------------------------------------------------ */
+
+static const char *warnings_of(char *const argv[]) {
+    static char warnings[OPTIONS_WARNINGS];
+    values v;
+    int argc = 0;
+    options o = table_of(&v);
+    o.warnings = warnings;
+    while (argv[argc]) argc++;
+    return options_parse(&o, argc, argv) == TRINE_OK ? warnings : status_message();
+}
+
+/* Two arguments in a file of options, and what the command line has before and behind it. */
+static const char *warnings_of_file(char *const in[2], const char *before, const char *behind,
+                                    char at[40]) {
+    char path[] = "/tmp/trine-rows-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *out = fdopen(fd, "w");
+    fprintf(out, "%s\n%s\n", in[0], in[1]);
+    assert_int_equal(fclose(out), 0);
+    snprintf(at, 40, "@%s", path);
+    char *argv[5] = {"train_gpt", NULL};
+    int argc = 1;
+    if (before) argv[argc++] = (char *)(uintptr_t)before;
+    argv[argc++] = at;
+    if (behind) argv[argc++] = (char *)(uintptr_t)behind;
+    const char *said = warnings_of(argv);
+    unlink(path);
+    return said;
+}
+
+/* One option with two values, in each place that the two may have. */
+static void two_values(const char *name, const char *a, const char *other, const char *b) {
+    char first[200], later[200], want[600], at[40];
+    snprintf(first, sizeof first, "--%s=%s", name, a);
+    snprintf(later, sizeof later, "--%s=%s", other, b);
+    snprintf(want, sizeof want, "warning: --%s %s is overridden by --%s %s, which is behind it\n",
+             name, a, other, b);
+    char *apart[] = {"train_gpt", (char *)(uintptr_t)strndup(first, strcspn(first, "=")),
+                     (char *)(uintptr_t)a, later, NULL};
+    assert_string_equal(warnings_of((char *[]){"train_gpt", first, later, NULL}), want);
+    assert_string_equal(warnings_of(apart), want);
+    assert_string_equal(warnings_of((char *[]){"train_gpt", first, first, NULL}), "");
+    free(apart[1]);
+
+    assert_string_equal(warnings_of_file((char *[]){first, ""}, NULL, later, at), "");
+    const char *said = warnings_of_file((char *[]){"# a comment", later}, first, NULL, at);
+    snprintf(want, sizeof want, "warning: --%s %s is overridden by --%s %s of %s, line 2\n", name,
+             a, other, b, at + 1);
+    assert_string_equal(said, want);
+    said = warnings_of_file((char *[]){first, later}, NULL, NULL, at);
+    snprintf(want, sizeof want, "%s:2: --%s %s: line 1 has --%s %s; leave one of them out", at + 1,
+             other, b, name, a);
+    assert_string_equal(said, want);
+}
+
+/* Each option that can have two values: the later one counts, and the first one is not lost in silence. */
+static void an_overridden_value_is_said(void **state) {
+    (void)state;
+    values v;
+    int tried = 0;
+    const options o = table_of(&v);
+    for (size_t n = 0; n < sizeof option_rows / sizeof *option_rows; n++) {
+        const option_row *r = &option_rows[n];
+        const option *row = o.rows;
+        char b[100], own[OPTION_TEXT];
+        const option *end = o.rows + o.count;
+        while (row < end && (!row->name || strcmp(row->name, r->option) != 0)) row++;
+        if (row == end) continue; /* --version */
+        bool one = row->kind == OPTION_KIND_FLAG && !row->words;
+        if (one || row->kind == OPTION_KIND_GLOBS || row->kind == OPTION_KIND_LIST) continue;
+        if (row->kind == OPTION_KIND_FLAG || (!r->a && row->kind != OPTION_KIND_CHOICE)) continue;
+        const char *a = r->a ? r->a : options_text(&o, row, own);
+        snprintf(b, sizeof b, "%.*s", (int)strcspn(r->b, " "), r->b);
+        two_values(row->name, a, row->name, b);
+        if (row->alias)
+            two_values(row->name, a, row->alias, b), two_values(row->alias, a, row->name, b);
+        tried++;
+    }
+    assert_true(tried > 70);
+    char *blends[] = {"train_gpt", "--data-path", "a", "b", "--data-path", "c", "d", NULL};
+    assert_string_equal(warnings_of(blends), "warning: --data-path 1 a b is overridden by "
+                                             "--data-path 1 c d, which is behind it\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_allowed),
@@ -364,6 +451,7 @@ int main(void) {
         cmocka_unit_test(a_schedule_from_a_file_is_its_name),
         cmocka_unit_test(options_txt_makes_the_same_values),
         cmocka_unit_test(options_txt_has_every_size),
+        cmocka_unit_test(an_overridden_value_is_said),
     };
     return HARNESS_RUN_ALONE(tests);
 }

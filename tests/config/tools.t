@@ -25,10 +25,12 @@ command_of() {
     esac
 }
 
-# names PROGRAM OPTION WORDS: whether the program fails and its message names the option
+# names PROGRAM OPTION WORDS: whether the program fails and its message names the option, not only before a file that is
+# not there
 names() {
     # shellcheck disable=SC2046,SC2086 # words
     if $(command_of "$1") $3 >"$dir/says" 2>&1 </dev/null; then return 1; fi
+    sed -i '/: No such file or directory$/d' "$dir/says"
     grep -q -e "$2\$" -e "$2[^a-z-]" "$dir/says"
 }
 

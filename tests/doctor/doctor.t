@@ -187,6 +187,19 @@ doctor 2 --windows 1e8 --memory 1e8 --device cuda --cuda-library "$dir/none.so" 
     json "$dir/json" '"starts":false' '"kind":"shared-memory"' '"kind":"memory"' '"kind":"gpu"'
 result $? "missing shared memory, memory and GPUs: the status is not 0"
 
+# asks MEMORY TEXT: --memory MEMORY is the size TEXT in the finding
+asks() {
+    doctor 2 --memory "$1"
+    [ $status -ne 0 ] && [ $status -ne 124 ] && has "^stops .* each, less than --memory $2$"
+}
+asks 1e8 "95.4 TiB" && asks 95T "95.0 TiB" && asks 97280G "95.0 TiB" && doctor 1 --memory 1M --windows 0 && ! has "less than --memory"
+result $? "a size is as everywhere, and without a unit of MiB"
+
+doctor 1 --memory 85899345920
+[ $status -ne 0 ] && says 1 "--memory: \"85899345920\" MiB are more than any machine has; a number without a unit is of MiB" &&
+    doctor 1 --windows 3Gi && says 1 "--windows: \"3Gi\" is not a size of memory: 512M, 80G"
+result $? "what is more likely bytes is refused, and what is no size"
+
 if mounts_at /dev/shm; then
     # shellcheck disable=SC2016
     printf '#!/bin/sh\nmount -t tmpfs -o size=6m tmpfs /dev/shm && exec "$@"\n' >"$dir/mounted"

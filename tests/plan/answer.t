@@ -13,12 +13,13 @@ few="--pp 1 --recompute-granularity none --zero 1"
 
 # ---- The command line
 
-command_line() { grep '^mpirun -n 8 train_gpt ' "$dir/out"; }
+# The launcher's options are those of Open MPI.
+command_line() { sed -n 's/^mpirun -n 8 \(--map-by ppr:8:node:PE=16 --bind-to core \)\{0,1\}train_gpt /train_gpt /p' "$dir/out"; }
 # starts: train_gpt accepts the line's options, and plans the bytes that were printed
 starts() {
     mib=$(sed -n 's/^the first, whose heaviest rank has a plan of \([0-9.]*\) MiB.*/\1/p' "$dir/out")
     cp "$dir/out" "$dir/plan"
-    eval "set -- $(command_line | sed 's/^mpirun -n 8 train_gpt //') --dry-run"
+    eval "set -- $(command_line | sed 's/^train_gpt //') --dry-run"
     "$TRAIN" "$@" >"$dir/out" 2>"$dir/err" && [ -n "$mib" ] && grep -q "^heaviest .*: $mib MiB" "$dir/out"
 }
 # shellcheck disable=SC2086
@@ -43,6 +44,44 @@ has_device() { [ "$(command_line | grep -c -e '--device cuda')" -eq "$1" ]; }
 machine=zen5-cores plan $few --tp 1 --global-batch-size 64
 check "a machine of CPUs is planned for --device cpu" has_device 0
 check "and the plan is that of CPU ranks" starts
+
+# needs: on a node of 128 cores 8 ranks have 16 each, and the room in /dev/shm is that of --dry-run
+needs_of() { grep -q '^mpirun -n 8 --map-by ppr:8:node:PE=16 --bind-to core train_gpt .* --threads 16 ' "$dir/plan" &&
+    grep '^shm ' "$dir/plan" | sed 's/ on one node (--ranks-per-node)//' >"$dir/one" && [ -s "$dir/one" ] &&
+    grep '^shm ' "$dir/out" | sed 's/ on one node (--ranks-per-node)//' | cmp - "$dir/one"; }
+check "the line binds each rank to its share of the cores, and /dev/shm is that of --dry-run" needs_of
+# shellcheck disable=SC2086
+two_nodes() { machine=$dir/four.json plan $few --tp 1 --global-batch-size 64 --threads 2 &&
+    grep -q '^mpirun -n 8 --map-by ppr:4:node:PE=2 --bind-to core train_gpt ' "$dir/out" && [ "$(grep -o -e '--threads' "$dir/out" | wc -l)" -eq 1 ] &&
+    grep -q "^shm .* of a node's 4 ranks; " "$dir/out"; }
+sed 's/\("node_ranks": {"value": \)128/\14/' hardware/zen5-cores.json >"$dir/four.json"
+check "on two nodes; --threads that are given are kept" two_nodes
+# A step, and the steps that half an hour has room for; a checkpoint has 12 bytes a parameter, in 16 bits 14, which a run
+# that saves says.
+saves_of() { awk '/^ 1 / { step = $2 } /^saves/ { every = $3 + 0 } /^slurm/ { sub(/.*@/, ""); notice = $0 + 0 }
+        END { exit !(every >= 1 && every * step <= 1800 && every * step > 600 && notice >= 300 && notice >= 2 * step) }' "$dir/out"; }
+# shellcheck disable=SC2086
+machine=zen5-cores plan $few --tp 1 --global-batch-size 64 && cp "$dir/out" "$dir/fast"
+check "a save every half an hour at most, and time for one at the end" saves_of
+grep -q '^slurm    --signal=B:USR1@300: more than 2 x (a step of ' "$dir/fast" && grep -q '^saves .*; a checkpoint has 316 MiB, 331 ms at 1 GB/s$' "$dir/fast"
+result $? "the signal of examples/train_gpt.sbatch where that is enough"
+# shellcheck disable=SC2086
+saved_bytes() {
+    token_file "$data" 20240520 1 4000 4000
+    for half in "" --bf16; do
+        "$BUILD/trine-plan" --hardware zen5-cores --ranks 1 $SMALL --hidden-size 512 $half --global-batch-size 1 >"$dir/out" 2>"$dir/err" &&
+            planned=$(sed -n 's/^saves .* a checkpoint has \([0-9.]* MiB\),.*/\1/p' "$dir/out") && rm -rf "$dir/sv" &&
+            "$TRAIN" $SMALL --hidden-size 512 $half --data-path "$data" --train-iters 1 --device ref --save "$dir/sv" >"$dir/out" 2>"$dir/err" &&
+            grep -q "^saved .*: $planned in " "$dir/out" || return 1
+    done
+}
+check "a checkpoint has the bytes that are planned" saved_bytes
+sed 's/\("matmul_rate_fp32": {"value": \)[0-9.e]*/\11e8/' hardware/zen5-cores.json >"$dir/slow.json"
+# shellcheck disable=SC2086
+machine=$dir/slow.json plan $few --tp 1 --global-batch-size 64
+saves_late() { awk '/^ 1 / { step = $2 } /^saves/ { every = $3 + 0 } /^slurm/ { sub(/.*@/, ""); notice = $0 + 0 }
+        END { exit !(step > 1800 && every == 1 && notice > 2 * step && notice < 2 * step + 61 + 2) }' "$dir/out"; }
+check "steps of hours: every step is saved, and the signal is earlier" saves_late
 # shellcheck disable=SC2086
 sed '/"device"/d' hardware/zen5-cores.json >"$dir/old.json" && machine=$dir/old.json plan $few --tp 1 --global-batch-size 64
 check "so is one whose file does not say it" has_device 0

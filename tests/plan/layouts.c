@@ -277,6 +277,18 @@ static void what_has_no_layout_is_refused(void **state) {
     REFUSED(trine_layouts(&c, 4, stdout, NULL), TRINE_EINVAL, "--layouts requires --dp, or --ran");
 }
 
+/* The suggestions are for the ranks that were asked about; tp 5 on one replica is 5. */
+static void others_are_for_the_ranks_that_were_asked_about(void **state) {
+    (void)state;
+    trine_config c = config_of(&(row){.asked = L(0, 5, 1), .batch = 48});
+    REFUSED(trine_layouts(&c, 64, stdout, NULL), TRINE_EINVAL,
+            "valid layouts for 64 ranks: --dp 16 --tp 4 --pp 1, or ");
+    REFUSED(trine_layouts(&c, 1, stdout, NULL), TRINE_EINVAL,
+            "valid layouts for 1 rank: --dp 1 --tp 1 --pp 1");
+    c.parallel.layout.dp = 2;
+    REFUSED(trine_layouts(&c, 64, stdout, NULL), TRINE_EINVAL, "valid layouts for 10 ranks: --dp ");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_layout_of_what_is_left),
@@ -284,6 +296,7 @@ int main(void) {
         cmocka_unit_test(the_options_and_the_rule_are_printed),
         cmocka_unit_test(memory_leaves_out_what_has_no_room),
         cmocka_unit_test(what_has_no_layout_is_refused),
+        cmocka_unit_test(others_are_for_the_ranks_that_were_asked_about),
     };
     return HARNESS_RUN_ALONE(tests);
 }

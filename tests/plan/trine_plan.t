@@ -254,7 +254,7 @@ shares() { plan --implementation megatron-2021 --csv "$dir/r.csv" >"$dir/out" 2>
 check "78 layers on 12 stages" shares
 
 "$BUILD/trine-plan" --hardware a1000 --csv "$dir/r.csv" >"$dir/out" 2>"$dir/err"
-grep -q 'unknown hardware "a1000" (known: .*a100-selene' "$dir/err"
+grep -q -e '--hardware a1000: unknown machine (known: .*a100-selene' "$dir/err"
 result $? "an unknown machine: those that there are" "$dir/err"
 
 # The link that make puts beside the programs; the copy is started elsewhere, and has no folder of the same name.

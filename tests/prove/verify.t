@@ -136,6 +136,24 @@ sed '/"step":1,"item":"the first moment of h.1.mlp.c_fc.bias"/s/"norm":[^,]*/"no
 explained "" "the first moment of h.1.mlp.c_fc.bias differs" && ! grep -q ": compare" "$dir/out"
 result $? "the moment of one tensor: no option makes that"
 
+# scaled ITEM FACTOR FILE: the file with norms and samples of items that match ITEM times FACTOR
+scaled() {
+    perl -pe 'BEGIN { $item = shift; $by = shift } if (/"step":1,"item":"$item"/) {
+        s/("norm":)([0-9.e+-]+)/$1 . $2 * $by/e; s/("samples":\[)([^]]*)/$1 . join(",", map { $_ * $by } split(",", $2))/e }' "$1" "$2" "$dir/all" >"$3"
+}
+scaled 'the gradient of [^"]*' 4 "$dir/foreign"
+explained "" "step 1: the gradient of" "in every tensor the file's gradients of step 1 are those here times 4: " \
+    "here a step is the mean over 8 samples, in micro-batches of 1" &&
+    scaled 'the gradient of [^"]*' 0.125 "$dir/foreign" && explained "" "are those here times 0.125: "
+result $? "all gradients have one factor: a scale, with the factor"
+scaled 'the gradient of h.1[^"]*' 4 "$dir/foreign"
+explained "" "step 1: the gradient of" && ! grep -q "in every tensor" "$dir/out"
+result $? "and where some have it no word of a scale"
+
+sed '/"step":1,"item":"the gradient of h.1.mlp.c_fc.bias"/s/"norm":[^,]*/"norm":7/' "$dir/all" >"$dir/foreign"
+explained "" "step 1: the gradient of h.1.mlp.c_fc.bias differs" "its norm, since its samples agree: 0." ", 7 in $dir/foreign"
+result $? "where the norm alone is wrong both norms are printed"
+
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
 [ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
 result $? "a file of another run is refused with both"

@@ -176,11 +176,11 @@ check "without texts there is no such part" holds '!exists $j->{samples}'
 for bytes in '\377' 'a\303' '\303(' '\355\240\200' '\340\200\200' '\364\220\200\200'; do
     # shellcheck disable=SC2059  # the bytes are the format
     printf "ab$bytes" >"$dir/bad.txt"
-    check "what is no UTF-8 ($bytes) is refused with its byte" refused "$dir/bad.txt: is not UTF-8 at byte " "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
+    check "what is no UTF-8 ($bytes) is refused with its byte" refused "--sample $dir/bad.txt: is not UTF-8 at byte " "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
 done
 printf '\377\376a\0' >"$dir/bad.txt"
-check "UTF-16 is refused" refused "$dir/bad.txt: is UTF-16" "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
-check "so is a file that is not there" refused "$dir/none.txt: " "$dir/first" --sample "$dir/none.txt" --out "$dir/no.html"
+check "UTF-16 is refused" refused "--sample $dir/bad.txt: is UTF-16" "$dir/first" --sample "$dir/bad.txt" --out "$dir/no.html"
+check "so is a file that is not there" refused "--sample $dir/none.txt: " "$dir/first" --sample "$dir/none.txt" --out "$dir/no.html"
 check "and an output that is a text" refused "--out $dir/said.txt: the same file as --sample" "$dir/first" --sample "$dir/said.txt" --out "$dir/said.txt"
 check "a table has no texts" refused "--csv and --sample exclude each other" --csv "$dir/first" --sample "$dir/said.txt"
 check "texts alone are no page" refused "no log is given" --sample "$dir/said.txt" --out "$dir/no.html"
@@ -260,7 +260,7 @@ check "steps that do not increase" refused "$dir/bad, line 2: step 4 comes after
 : >"$dir/bad"
 check "an empty file" refused "$dir/bad: no lines of a log" "$dir/bad" --out "$dir/no.html"
 head -c 400 "$dir/trace.json" >"$dir/bad"
-check "half a trace: the byte" refused "$dir/bad: a string has no end at byte 400" --trace "$dir/bad" --out "$dir/no.html"
+check "half a trace: the byte" refused "--trace $dir/bad: a string has no end at byte 400" --trace "$dir/bad" --out "$dir/no.html"
 cp "$dir/first" "$dir/here.jsonl"
 named() { run "$BUILD/trine-report" "$@" && [ "$status" = 0 ]; }
 check "without --out" named "$dir/here.jsonl" "$dir/log"
@@ -281,7 +281,7 @@ ln "$dir/here.jsonl" "$dir/here.html"
 check "nor by its link" refused "the page $dir/here.html: the same file as argument $dir/here.jsonl" "$dir/here.jsonl"
 rm "$dir/here.html"
 check "nothing to show" refused "no log is given" --out "$dir/no.html"
-check "an unknown machine" refused "unknown hardware \"nothing\"" "$dir/log" --hardware nothing --out "$dir/no.html"
+check "an unknown machine" refused "--hardware nothing: unknown machine (known: " "$dir/log" --hardware nothing --out "$dir/no.html"
 check "none of them has left a page" test ! -e "$dir/no.html"
 
 # ---- --watch

@@ -92,7 +92,7 @@ result $? "--pp-split with one layer too many"
 
 # ---- Files
 
-refused 4 "rank 0: $dir/none*.bin: no such file" --data-path "$dir/none*.bin" && says 0 "    at "
+refused 4 "rank 0: --data-path $dir/none*.bin: no such file" --data-path "$dir/none*.bin" && says 0 "    at "
 result $? "a missing file is reported once by four ranks"
 
 # Open MPI (4, 5) kills the other ranks when one exits with a failure; here each rank reports its own status.

@@ -48,6 +48,20 @@ for family in gpt2 llama; do
     result $? "$family: a run that goes on writes the options of one that was not interrupted"
 done
 
+run_ranks 2 "$TRAIN" "@$dir/options" --train-iters 1 --log-interval 1 --learning-rate=1e-3 --lr 2e-3 --threads 1 --dp 2
+[ "$status" -eq 0 ] && says 1 "warning: " &&
+    says 1 "warning: --learning-rate 1e-3 is overridden by --lr 2e-3, which is behind it"
+result $? "a value that another one overrides is said, once for all ranks; one of a file is not"
+
+run "$BUILD/trine-plan" --hardware h100 --hardware a100-selene --ranks 8 "@$dir/options" --global-batch-size 8
+says 1 "warning: --hardware h100 is overridden by --hardware a100-selene, which is behind it"
+result $? "in every program"
+
+printf '%s\n' '--lr 1e-2' '--lr 2e-2' >"$dir/options"
+run "$TRAIN" "@$dir/options" --dry-run
+messages 1 && says 1 "$dir/options:2: --lr 2e-2: line 1 has --lr 1e-2; leave one of them out"
+result $? "one file with two values of an option is refused"
+
 printf '%s\n' '--lr 1e-2' '--zero 4' >"$dir/options"
 run_ranks 2 "$TRAIN" "@$dir/options"
 messages 1 && says 1 "$dir/options:2: --zero: invalid value \"4\"; expected 0, 1, 2 or 3" && ended

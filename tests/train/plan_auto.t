@@ -62,6 +62,9 @@ look() {
 look $MACHINE
 [ $status -eq 0 ] && grep -q "tp 4" "$dir/out" && grep -q "^device   cpu" "$dir/out"
 result $? "without a job, for --dry-run, on the device of the machine: a CPU"
+grep -q '^plan     --dp [12] --tp 4 --pp [12] .*: the fastest of [1-9][0-9]* layouts, planned [0-9.e-]* s a step$' "$dir/out" &&
+    grep '^plan' "$dir/out" >"$dir/chosen" && look $MACHINE --explain && grep '^plan' "$dir/out" | cmp - "$dir/chosen"
+result $? "and with --explain; both say which layout was chosen, and its time"
 look --hardware h100
 [ $status -eq 0 ] && grep -q "^device   cuda" "$dir/out"
 result $? "or GPUs"
@@ -90,7 +93,7 @@ refused() {
 refused "no machine" "--plan auto requires --hardware" job 0 --plan auto --data-path "$data" --global-batch-size 8
 refused "a machine without a plan" "--hardware requires --plan auto" job 0 --hardware h100 --data-path "$data"
 refused "no batch" "--plan auto requires --global-batch-size" job 0 --plan auto --hardware h100 --data-path "$data"
-refused "an unknown machine, once" 'unknown hardware "h1000" (known: ' auto 2 --hardware h1000
+refused "an unknown machine, once" '--hardware h1000: unknown machine (known: ' auto 2 --hardware h1000
 refused "no room for any" "no layout of 2 ranks has room in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
 refused "GPUs on a machine of CPUs" "--device cuda: --hardware zen5-cores is a machine of --device cpu" auto 2 --device cuda
 refused "a layout that is none" "no layout of 2 ranks is valid" auto 2 --tp 3
