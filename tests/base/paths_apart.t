@@ -254,5 +254,7 @@ check "a process reads the report" substituted
 before=$(find . -type f -exec cksum {} + | sort)
 check "a pipe that nobody reads ends the wait" no "--export-schedule pipe: nobody reads this pipe" "${look[@]}" "${tiny[@]}" \
     --data-path d_train.bin --export-schedule pipe
+check "a pipe is not written and read by one program" with "--data-path pipe" "${look[@]}" "${tiny[@]}" \
+    --data-path pipe --export-schedule pipe
 cd "$root"
 done_testing

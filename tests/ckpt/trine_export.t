@@ -141,6 +141,10 @@ cp -r gpt beyond && cp "$tiny" beyond/tokenizer.json
 check "a tokenizer with more ids than the vocabulary" \
     refuses "beyond/tokenizer.json: the largest id of this tokenizer is 466, but the model's vocabulary is 256" \
     "$build/trine-export" beyond new
+cp -r gpt almost && perl "$root/tests/ckpt/tokenizer.pl" 257 e >almost/tokenizer.json
+check "a tokenizer with one id more" \
+    refuses "almost/tokenizer.json: the largest id of this tokenizer is 256, but the model's vocabulary is 256" \
+    "$build/trine-export" almost new
 check "a folder that is not empty" refuses "gpt already exists; name a new or empty folder" \
     "$build/trine-export" run gpt
 check "no source" refuses "nowhere: No such file or directory" "$build/trine-export" nowhere new

@@ -191,6 +191,7 @@ static const row rows[] = {
     {"tie missing", PIPE, 1, {{DROP, "TIE", 0}}, 1, "NORM", ""},
     {"tie doubled", PIPE, 1, {{INSERT, "TIE", "TIE"}}, 1, "TIE", ""},
     {"tie before its reduce", PIPE, 0, {{MOVE, "TIE", "REDUCE u0 m2"}}, 0, "TIE", "0 0 1"},
+    {"tie before the head's reduce", PIPE, 1, {{MOVE, "TIE", "REDUCE u3 m2"}}, 1, "TIE", "3 0 1"},
     {"tie on a stage without the matrix", UNTIED, 1, {{INSERT, "REDUCE u2 m1", "TIE"}}, 1, "TIE", ""},
     {"reduce after tie", PIPE, 0, {{MOVE, "REDUCE u1 m2", "NORM"}}, 0, "REDUCE u1 m2", ""},
     {"norm before a reduce", ZERO3, 0, {{MOVE, "NORM", "REDUCE u0 m0 r0"}}, 0, "NORM", "0 0 1"},

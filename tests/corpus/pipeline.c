@@ -193,6 +193,53 @@ static void parts_and_threads_change_nothing(void **state) {
     }
 }
 
+/* A tokenizer that puts a space before a text, once: of a long file, and of a long line, in parts. */
+static void a_text_in_parts_begins_once(void **state) {
+    (void)state;
+    static const char json[] = "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+                               "\"add_prefix_space\": true, \"use_regex\": true}, "
+                               "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, "
+                               "\"\\u0120\": 2, \"\\u010a\": 3, "
+                               "\"\\u0120a\": 4}, \"merges\": [\"\\u0120 a\"]}}";
+    enum { BYTES = 20000 };
+    static char text[BYTES + 1];
+    const uint32_t others = seed; /* the other cases' texts stay as they are */
+    const char *const names[] = {"begins.txt", "begins.jsonl"};
+    tokenizer *t;
+    encoder *e;
+    token_list want = {0};
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 5 == 4 && draw(2) ? '\n' : (char)('a' + draw(2));
+    OK(tokenizer_parse(&t, json, strlen(json), "here.json"));
+    OK(encoder_create(&e, t));
+    OK(encoder_text(e, text, BYTES, 0, &want));
+    for (size_t i = 0; i < 2; i++) {
+        static result got;
+        char path[128];
+        inputs in;
+        corpus_counts counts;
+        corpus_settings s = settings_of(500, 2, 1000);
+        FILE *file = create(names[i]);
+        if (i) write_json(file, &(document){text, BYTES});
+        if (!i) fwrite(text, 1, BYTES, file);
+        fclose(file);
+        got = (result){0};
+        s.after_count = 0;
+        path_of(path, names[i]);
+        OK(inputs_list(&in, (const char *const[]){path}, 1, false));
+        OK(corpus_encode(t, &in, &s, (corpus_sink){keep, &got}, (corpus_watch){0}, &counts));
+        assert_int_equal(got.ids.count, want.count);
+        assert_memory_equal(got.ids.ids, want.ids, want.count * sizeof *want.ids);
+        free(got.ids.ids);
+        inputs_free(&in);
+        unlink(path);
+    }
+    seed = others;
+    free(want.ids);
+    encoder_destroy(&e);
+    tokenizer_close(&t);
+}
+
 /* ---- Words ---- */
 
 /* The words of all shards in one list, sorted. */
@@ -337,6 +384,7 @@ static void validation_is_evenly_spread(void **state) {
 
 static const struct CMUnitTest pipeline_tests[] = {
     cmocka_unit_test(parts_and_threads_change_nothing),
+    cmocka_unit_test(a_text_in_parts_begins_once),
     cmocka_unit_test(parts_and_threads_have_the_same_words),
     cmocka_unit_test(the_first_fault_is_named),
     cmocka_unit_test(a_line_above_the_limit_is_refused),

@@ -61,10 +61,10 @@ check "a text, its end, the vocabulary and the tokenizer's hash" text
 # shellcheck disable=SC2016  # JSON
 lines() {
     printf '%s\n' '{"text":"a"}' '' '{"n":{"text":"no"},"text":"b\u0000\ud83d\ude00"}' '{"text":""}' \
-        '{"text":"\ud83d"}' >lines.jsonl
-    all lines.jsonl && [ "$(ids x_train.bin)" = "64 466 65 188 270 246 222 466 171 123 121 466" ] &&
-        prints 1 "3 documents, 10 B of text" && prints 1 "left out: 1 empty documents" &&
-        prints 1 "1 sequences of bytes that are no UTF-8 became U+FFFD"
+        '{"text":"\ud83d"}' '{"text":"\ud83d\ud83d\ude00"}' >lines.jsonl
+    all lines.jsonl && [ "$(ids x_train.bin)" = "64 466 65 188 270 246 222 466 171 123 121 466 171 123 121 270 246 222 466" ] &&
+        prints 1 "4 documents, 17 B of text" && prints 1 "left out: 1 empty documents" &&
+        prints 1 "2 sequences of bytes that are no UTF-8 became U+FFFD"
 }
 check "JSON lines" lines
 key() {
@@ -182,7 +182,7 @@ check "no such tokenizer" refuses "nowhere" --tokenizer nowhere once.txt
 check "an unknown end" refuses "--end-token: $tiny has no token \"<end>\"" --end-token "<end>" once.txt
 check "no text" refuses "the inputs have no text" --out e /dev/null
 check "a document only" refuses "--val-fraction 0.1 takes none of 1 blocks of 1024 tokens" --out e once.txt
-check "too few documents" refuses "--val-fraction 0.1 takes none of 3 documents; use a larger one or --val-split blocks" \
+check "too few documents" refuses "--val-fraction 0.1 takes none of 4 documents; use a larger one or --val-split blocks" \
     --out e lines.jsonl
 check "no training data" refuses "--val-fraction 1 of 1 blocks of 1024 tokens leaves no training data" --val-fraction 1 --out e once.txt
 check "an output that is an input" refuses "x_train.bin is also an input (./x_train.bin)" --out x .

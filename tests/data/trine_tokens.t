@@ -121,6 +121,11 @@ cp bytes.txt f_val.bin
 check "the training file is an input" refuses "--out ./e_train.bin: the same file as argument e_train.bin" --out ./e e_train.bin
 check "the same through a link" refuses "--out e_train.bin: the same file as argument link.txt" --out e one.txt link.txt
 check "the validation file is an input" refuses "--out f_val.bin: the same file as argument f_val.bin" --out f f_val.bin
+mkdir texts others
+cp bytes.txt texts/x_train.bin
+cp bytes.txt others/x_val.bin
+check "the training file is in a folder that is an input" refuses "texts/x_train.bin is also an input" --out texts/x texts
+check "the validation file is in a folder that is an input" refuses "others/x_val.bin is also an input" --out others/x others
 check "empty inputs" refuses "the inputs have no text" --out g empty empty
 check "empty standard input" refuses "the inputs have no text" --out g -
 check "a missing input" refuses "nowhere.txt: No such file or directory" --out g one.txt nowhere.txt

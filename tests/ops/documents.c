@@ -290,6 +290,7 @@ static void check_rope(device *d, const packed *p, const float *table, bool inve
 static void check_learned(device *d, const packed *p, const float *table) {
     float *x = fixture_random(ROWS_ALL * WIDE, 7, 1.0), *want = fixture_copy(x, ROWS_ALL * WIDE);
     float *sum = fixture_random(PT * WIDE, 8, 1.0), *each = fixture_copy(sum, PT * WIDE);
+    float *whole = fixture_copy(x, ROWS_ALL * WIDE);
     OK(d->ops->position_forward(d, x, table, p->starts, 0, CUT, PT, WIDE));
     OK(d->ops->position_forward(d, x + CUT * WIDE, table, p->starts, CUT, ROWS_ALL - CUT, PT,
                                 WIDE));
@@ -302,11 +303,13 @@ static void check_learned(device *d, const packed *p, const float *table) {
     }
     assert_memory_equal(x, want, ROWS_ALL * WIDE * sizeof *x);
     assert_memory_equal(sum, each, PT * WIDE * sizeof *sum);
+    OK(d->ops->position_forward(d, whole, table, p->starts, 0, ROWS_ALL, PT, WIDE));
+    assert_memory_equal(whole, want, ROWS_ALL * WIDE * sizeof *whole);
     OK(d->ops->position_backward(d, each, x, p->starts, 0, ROWS_ALL, PT, WIDE, GRAD_SET));
     memset(sum, 0, PT * WIDE * sizeof *sum);
     OK(d->ops->position_backward(d, sum, x, p->starts, 0, ROWS_ALL, PT, WIDE, GRAD_ADD));
     assert_memory_equal(sum, each, PT * WIDE * sizeof *sum);
-    free(x), free(want), free(sum), free(each);
+    free(x), free(want), free(sum), free(each), free(whole);
 }
 
 static void check_positions(device *d) {

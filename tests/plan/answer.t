@@ -208,6 +208,15 @@ calibrated() { # by the median of seven steps: 0.5, but for the digits that were
     [ "$status" -eq 0 ] && grep -q "^calibrated by $dir/half: 1 rank, 7 steps with a median of ${twice%0} s, predicted .* s: rates x 0\.\(5$\|5000\|4999\)" "$dir/out"
 }
 check "a log's median step, without the first two, calibrates a machine" calibrated
+# of six steps the middle two: a tenth less and a tenth more
+less=$(awk -v x="$twice" 'BEGIN { print 0.9 * x }') more=$(awk -v x="$twice" 'BEGIN { print 1.1 * x }')
+head -n 8 "$dir/half" | sed -e "3,5s/\"seconds\":[^,]*/\"seconds\":$less/" -e "6,8s/\"seconds\":[^,]*/\"seconds\":$more/" \
+    >"$dir/even"
+even() {
+    "$BUILD/trine-plan" --hardware "$dir/h.json" --calibrate "$dir/even" 2>&1 | tee "$dir/out"
+    grep -q "^calibrated by $dir/even: 1 rank, 6 steps with a median of ${twice%0} s, predicted" "$dir/out"
+}
+check "the median of an even number of steps is between the middle two" even
 scaled() {
     one "$dir/scaled.json" --schedule 1f1b >"$dir/again" 2>&1
     cat "$dir/again"

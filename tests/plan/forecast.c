@@ -75,7 +75,32 @@ static void a_long_step_is_two_short_ones_continued(void **state) {
     }
 }
 
+/* Replicas without stages wait for their sums alone; stages wait for messages. */
+static void waiting_is_for_what_the_layout_has(void **state) {
+    (void)state;
+    static const trine_layout rows[] = {{.dp = 1, .tp = 1, .pp = 4}, {.dp = 4, .tp = 1, .pp = 1}};
+    const forecast_rules rules = {.machine = &machine,
+                                  .by = implementation_of(IMPLEMENTATION_TRINE)};
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        trine_config c = config_of(TRINE_1F1B, 1, TRINE_ZERO_1);
+        double messages = 0, dp = 0;
+        rehearsal r;
+        forecast f;
+        c.parallel.layout = rows[n];
+        c.global_batch_size = 8 * rows[n].dp;
+        OK(rehearse(&r, &c, 0, REHEARSE_PROGRAMS));
+        OK(forecast_step(&r, &rules, &f));
+        for (int p = 0; p < f.stages; p++)
+            messages += f.stage[p][FORECAST_MESSAGES], dp += f.stage[p][FORECAST_DP];
+        if (n) assert_true(dp > 0 && messages == 0);
+        if (!n) assert_true(messages > 0);
+        forecast_destroy(&f);
+        rehearsal_end(&r);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_long_step_is_two_short_ones_continued)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_long_step_is_two_short_ones_continued),
+                                       cmocka_unit_test(waiting_is_for_what_the_layout_has)};
     return HARNESS_RUN_ALONE(tests);
 }

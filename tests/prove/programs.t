@@ -50,4 +50,9 @@ proved proved "the prover proves every program" --unchecked <<<"$layouts"
 proved proved "the checker passes every program" "" <<<"$layouts"
 proved "equal up to order" "layouts that add in another order are not" "" 10 <<<"$orders"
 proved equal "layouts that add in the same order are equal" "" <<<"$equals"
+
+# shellcheck disable=SC2086  # words are meant to be split
+run "$BUILD/trine-prove" $model --dp 2 --
+[ "$status" -eq 1 ] && [ ! -s "$dir/out" ] && grep -q "no configuration B behind --" "$dir/err"
+result $? "with -- a second configuration must follow"
 done_testing

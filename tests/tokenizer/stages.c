@@ -303,6 +303,11 @@ static void marks_become_spaces_but_for_the_first(void **state) {
         {METASPACE("always"), "a bc  a"},
         {METASPACE("first"), "a bc  a"},
         {METASPACE("never"), " a bc  a"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"_\"}", "a bc  a"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"_\", \"add_prefix_space\": true}",
+         "a bc  a"},
+        {"{\"type\": \"Metaspace\", \"replacement\": \"_\", \"add_prefix_space\": false}",
+         " a bc  a"},
         {"{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"Strip\", "
          "\"content\": \"_\", \"start\": 1, \"stop\": 0}]}",
          "a_bc__a"}};

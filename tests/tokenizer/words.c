@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tokenizer/tokenizer_parts.h"
 
@@ -197,6 +198,35 @@ static void a_merge_has_its_last_place(void **state) {
                "abc", want, 2);
 }
 
+/* Files of GPT-2's kind, whose lines may end as Windows ends them. */
+static void merges_are_those_of_their_lines(void **state) {
+    (void)state;
+    static const char *const merges[] = {"#version: 0.2\na b\nab a\n",
+                                         "#version: 0.2\r\na b\r\nab a\r\n", "a b\r\nab a"};
+    static const int32_t want[] = {4, 3};
+    char folder[] = "/tmp/trine-words-XXXXXX", vocabulary[64], lines[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(vocabulary, sizeof vocabulary, "%s/vocab.json", folder);
+    snprintf(lines, sizeof lines, "%s/merges.txt", folder);
+    FILE *file = fopen(vocabulary, "wb");
+    fputs("{\"a\": 0, \"b\": 1, \"<|endoftext|>\": 2, \"ab\": 3, \"aba\": 4}", file);
+    fclose(file);
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++) {
+        token_list list = {0};
+        file = fopen(lines, "wb");
+        fputs(merges[i], file);
+        fclose(file);
+        OK(tokenizer_open(&now.t, folder));
+        OK(encoder_create(&now.e, now.t));
+        OK(encoder_text(now.e, "abaab", 5, 0, &list));
+        assert_int_equal(list.count, 2);
+        assert_memory_equal(list.ids, want, sizeof want);
+        free(list.ids);
+        end();
+    }
+    assert_int_equal(unlink(vocabulary) | unlink(lines) | rmdir(folder), 0);
+}
+
 /* Also where the word is long, and would be cut. */
 static void unknown_symbols_become_one(void **state) {
     (void)state;
@@ -248,6 +278,7 @@ int main(void) {
         cmocka_unit_test(ends_of_runs_are_merged_from_the_left),
         cmocka_unit_test(words_are_merged_by_the_rule),
         cmocka_unit_test(a_merge_has_its_last_place),
+        cmocka_unit_test(merges_are_those_of_their_lines),
         cmocka_unit_test(unknown_symbols_become_one),
         cmocka_unit_test(whole_words_may_be_tokens),
         cmocka_unit_test(words_beyond_the_limit_are_refused),

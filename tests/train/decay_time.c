@@ -130,6 +130,26 @@ static void the_limit_does_not_stop_the_end(void **state) {
     trine_trainer_destroy(&t);
 }
 
+/* Fewer iterations are left than the decay has: it begins, and the run ends where it was asked to. */
+static void the_end_is_not_later_than_asked_for(void **state) {
+    (void)state;
+    char path[100];
+    trine_checkpoint c = request("near", path);
+    trine_config near = config_of();
+    trine_trainer *t;
+    c.save = NULL;
+    near.train_iters = END - 2, near.optimizer.lr_decay_iters = ITERS;
+    OK(trine_trainer_create(&t, harness_world, &near));
+    for (int i = 1; i <= BEGINS; i++) {
+        if (i == BEGINS) set_pace(t, 1e9);
+        step(t, &c);
+        assert_ends(t, END - 2);
+    }
+    assert_int_equal(t->decay.step, BEGINS);
+    assert_int_equal(trine_trainer_config(t)->optimizer.lr_decay_iters, END);
+    trine_trainer_destroy(&t);
+}
+
 static void time_that_is_left_begins_nothing(void **state) {
     (void)state;
     char path[100];
@@ -224,6 +244,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         CASE(the_decay_ends_the_run),
         CASE(the_limit_does_not_stop_the_end),
+        CASE(the_end_is_not_later_than_asked_for),
         CASE(time_that_is_left_begins_nothing),
         CASE(a_resumed_decay_goes_on),
         CASE(another_schedule_knows_nothing_of_it),

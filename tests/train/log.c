@@ -90,6 +90,39 @@ static const char *lines_of(const char *file) {
     return text;
 }
 
+/* The first step, each multiple, and the last; 0: none. */
+static void lines_are_of_the_interval_and_of_the_ends(void **state) {
+    (void)state;
+    static const char *const wanted[] = {"", "1 2 3 4 5 ", "1 2 4 5 ", "1 3 5 "};
+    trine_config c = training_config();
+    c.model.num_layers = 1;
+    c.train_iters = 5;
+    for (int interval = 0; interval < 4; interval++) {
+        char *text, steps[64] = "";
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+        trine_trainer *t;
+        trine_log *log;
+        OK(trine_trainer_create(&t, harness_world, &c));
+        OK(trine_log_create(&log, t, out, NULL, 0));
+        for (int i = 0; i < c.train_iters; i++) {
+            trine_metrics m;
+            OK(trine_trainer_step(t, &m));
+            OK(trine_log_step(log, &m, interval));
+        }
+        trine_log_destroy(&log);
+        trine_trainer_destroy(&t);
+        fclose(out);
+        for (char *at = text, *line; (line = strsep(&at, "\n"));) {
+            int step;
+            if (sscanf(line, "step %d/5 | loss", &step) == 1)
+                sprintf(steps + strlen(steps), "%d ", step);
+        }
+        assert_string_equal(steps, wanted[interval]);
+        free(text);
+    }
+}
+
 /* The file size limit simulates a full disk: writes stop in the middle of a line. SIGXFSZ has its default
  * action, which would kill the process. */
 static void a_gap_and_whole_lines(void **state) {
@@ -329,6 +362,7 @@ static void a_profile_that_does_not_fit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
+        CASE(lines_are_of_the_interval_and_of_the_ends),
         CASE(a_gap_and_whole_lines),
         CASE(a_run_goes_on_behind_a_gap),
         CASE(validations_are_found),

@@ -198,11 +198,16 @@ static void others_are_refused(void **state) {
                         "there, q_proj here"
                       : "");
     trine_trainer_destroy(&t);
-    snprintf(c.model.lora.targets, sizeof c.model.lora.targets, "q_proj,c_attn");
-    REFUSED(trine_trainer_create(&t, harness_world, &c), TRINE_EINVAL,
-            is_root() ? "--lora-targets: \"c_attn\" names no matrix of family llama, which has "
-                        "self_attn.q_proj"
-                      : "");
+    static const char *const others[] = {"c_attn", "proj", "attn.q_proj", "q_pro"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[160];
+        snprintf(c.model.lora.targets, sizeof c.model.lora.targets, "q_proj,%s", others[i]);
+        snprintf(
+            text, sizeof text,
+            "--lora-targets: \"%s\" names no matrix of family llama, which has self_attn.q_proj",
+            others[i]);
+        REFUSED(trine_trainer_create(&t, harness_world, &c), TRINE_EINVAL, is_root() ? text : "");
+    }
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_folder, remove_folder)

@@ -381,6 +381,7 @@ static void patterns_decide_over_some_tensor(void **state) {
         {"--freeze *.0.* --train *.1.*", "--train *.1.*: without it"},
         {"--freeze * --freeze *.0.* --train *.1.*", "--freeze *.0.*: without it"},
         {"--freeze *.0.* --freeze * --train *.1.*", "--freeze *.0.*: without it"},
+        {"--freeze * --train *.0.* --freeze *.0.* --train *.1.*", "--train *.0.*: without it"},
         {"--lora-rank 4 --freeze *wte.weight", "with --lora-rank the adapters alone are"},
         {"--freeze * --train *.bias --freeze *.0.*", NULL},
         {"--freeze *.0.* --freeze *.0.*", NULL},
@@ -389,10 +390,13 @@ static void patterns_decide_over_some_tensor(void **state) {
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         line l;
-        if (lines[i].idle)
-            REFUSED(parse_words(&l, lines[i].words), TRINE_EINVAL, lines[i].idle);
-        else
+        if (!lines[i].idle) {
             OK(parse_words(&l, lines[i].words));
+            continue;
+        }
+        trine_status status = parse_words(&l, lines[i].words);
+        assert_null(strstr(status_message(), "\n  - ")); /* no other one is named */
+        REFUSED(status, TRINE_EINVAL, lines[i].idle);
     }
 }
 
