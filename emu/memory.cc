@@ -22,11 +22,10 @@ struct allocation {
     enum kind kind;
     char *start, *map; /* the caller's address; the start of its pages */
     size_t bytes, map_bytes;
-    bool freed;
     allocation *next;
 };
 
-static allocation *allocations; /* freed ones too: reports of crashes name them */
+static allocation *allocations, *freed; /* the latter: reports of crashes name them */
 static char *space;
 static size_t given, taken; /* of ADDRESSES; of device memory */
 static int poison = -1;     /* a file of POISON_BYTES bytes POISON */
@@ -39,7 +38,7 @@ static size_t page_up(size_t bytes) {
 
 static allocation *find(const void *p) {
     for (allocation *a = allocations; a; a = a->next)
-        if ((char *)p >= a->start && (char *)p < a->start + a->bytes && !a->freed) return a;
+        if ((char *)p >= a->start && (char *)p < a->start + a->bytes) return a;
     return NULL;
 }
 
@@ -50,8 +49,16 @@ static allocation *find_start(const void *p, enum kind kind) {
 
 static allocation *add(enum kind kind, void *start, size_t bytes, char *map, size_t map_bytes) {
     allocation *a = (allocation *)calloc(1, sizeof *a);
-    *a = {kind, (char *)start, map, bytes, map_bytes, false, allocations};
+    *a = {kind, (char *)start, map, bytes, map_bytes, allocations};
     return allocations = a;
+}
+
+static void set_free(allocation *a) {
+    allocation **at = &allocations;
+    while (*at != a) at = &(*at)->next;
+    *at = a->next;
+    a->next = freed;
+    freed = a;
 }
 
 /* ---- Open and closed ------------------------------------------------------------------------- */
@@ -66,7 +73,7 @@ static size_t open_count;
 bool emu_memory_touch(const void *p) {
     if (!opened || !emu_is_device(p)) return false;
     for (allocation *a = allocations; a; a = a->next) {
-        if (a->freed || a->kind != DEVICE || (char *)p < a->map) continue;
+        if (a->kind != DEVICE || (char *)p < a->map) continue;
         size_t at = (size_t)((char *)p - a->map) / REGION_BYTES * REGION_BYTES;
         if (at >= a->map_bytes || (char *)p >= a->map + a->map_bytes) continue;
         char *start = a->map + at;
@@ -179,7 +186,7 @@ cudaError_t cudaFree(void *p) {
          -1, 0);
     emu_races_forget(a->map, a->map_bytes);
     taken -= a->map_bytes;
-    a->freed = true;
+    set_free(a);
     return error;
 }
 
@@ -262,7 +269,7 @@ cudaError_t cudaFreeHost(void *p) {
     allocation *a = find_start(p, PINNED);
     if (!a) return emu_error(cudaErrorInvalidValue);
     munmap(a->map, a->map_bytes);
-    a->freed = true;
+    set_free(a);
     return error;
 }
 
@@ -271,7 +278,7 @@ cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned) {
     if (!p || bytes == 0) return emu_error(cudaErrorInvalidValue);
     if (emu_is_device(p)) return emu_error(cudaErrorInvalidValue);
     for (allocation *a = allocations; a; a = a->next)
-        if (!a->freed && (char *)p < a->start + a->bytes && a->start < (char *)p + bytes)
+        if ((char *)p < a->start + a->bytes && a->start < (char *)p + bytes)
             return emu_error(cudaErrorHostMemoryAlreadyRegistered);
     if (bytes > emu_setting("PINNABLE", UINT64_MAX)) return emu_error(cudaErrorMemoryAllocation);
     add(REGISTERED, p, bytes, NULL, 0);
@@ -282,7 +289,7 @@ cudaError_t cudaHostUnregister(void *p) {
     cudaError_t error = emu_drain();
     allocation *a = find_start(p, REGISTERED);
     if (!a) return emu_error(cudaErrorHostMemoryNotRegistered);
-    a->freed = true;
+    set_free(a);
     return error;
 }
 
@@ -298,13 +305,13 @@ bool emu_is_pinned(const void *p, size_t bytes) {
 }
 
 void emu_check_device(const char *what, const void *p, size_t bytes) {
-    if (bytes == 0) return;
-    const allocation *a = find(p);
+    const allocation *a = bytes ? find(p) : NULL;
+    const bool device = a && a->kind == DEVICE;
+    if (bytes == 0 || (device && bytes <= (size_t)(a->start + a->bytes - (char *)p))) return;
     char text[256];
     emu_describe(p, text, sizeof text);
-    if (!a || a->kind != DEVICE) emu_fault("%s: %p is not device memory: %s", what, p, text);
-    if (bytes > (size_t)(a->start + a->bytes - (char *)p))
-        emu_fault("%s: %zu bytes at %p: %s", what, bytes, p, text);
+    if (!device) emu_fault("%s: %p is not device memory: %s", what, p, text);
+    emu_fault("%s: %zu bytes at %p: %s", what, bytes, p, text);
 }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *p) {
@@ -318,17 +325,24 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaGetDevice(&attributes->device);
 }
 
-void emu_describe(const void *address, char *text, size_t size) {
+/* Describes the last allocation of the list that has the address. */
+static bool describe(const allocation *list, const char *p, char *text, size_t size) {
     static const char *const names[] = {"device memory", "pinned memory", "registered host memory"};
-    char *p = (char *)address;
-    snprintf(text, size, "no allocation");
-    for (allocation *a = allocations; a; a = a->next) {
+    bool found = false;
+    for (const allocation *a = list; a; a = a->next) {
         size_t behind = a->kind == DEVICE ? page_up(1) : 0;
-        char *from = a->map ? a->map : a->start;
-        char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
+        const char *from = a->map ? a->map : a->start;
+        const char *to = a->map ? a->map + a->map_bytes + behind : a->start + a->bytes;
         if (p < from || p >= to) continue;
         snprintf(text, size, "byte %td of %zu bytes of %s%s", p - a->start, a->bytes,
-                 names[a->kind], a->freed ? ", already freed" : "");
-        if (!a->freed) return;
+                 names[a->kind], list == freed ? ", already freed" : "");
+        found = true;
     }
+    return found;
+}
+
+void emu_describe(const void *address, char *text, size_t size) {
+    if (!describe(allocations, (const char *)address, text, size) &&
+        !describe(freed, (const char *)address, text, size))
+        snprintf(text, size, "no allocation");
 }
