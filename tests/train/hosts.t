@@ -43,7 +43,10 @@ exec $(echo "$TRAIN" $SMALL) --log-interval 0 "\$@" --train-iters "\$steps"
 END
 # killed ...: as mpirun, of ranks that are killed at each start; the tenth ends the test
 printf '#!/bin/sh\necho start >>%s/starts\n[ "$(wc -l <%s/starts)" -ge 10 ] || exit 137\n' "$dir" "$dir" >"$dir/killed"
-chmod +x "$dir/launch" "$dir/rank" "$dir/answers" "$dir/train" "$dir/killed"
+# saves ...: the same, but the second makes a checkpoint, and the fourth ends the run
+printf '#!/bin/sh\necho start >>%s/starts\ncase $(wc -l <%s/starts) in\n2) mkdir -p %s/step-20 && echo step-20 >%s/latest ;;\n[4-9]) exit 0 ;;\nesac\nexit 137\n' \
+    "$dir" "$dir" "$save" "$save" >"$dir/saves"
+chmod +x "$dir/launch" "$dir/rank" "$dir/answers" "$dir/train" "$dir/killed" "$dir/saves"
 
 # hosts COUNT ARGUMENTS...: the script, in the background
 hosts() {
@@ -134,6 +137,12 @@ hosts 2 --dp 2
 told 137 1 "the run has ended with status 137, and two starts in a row made no new checkpoint: it is not started again" &&
     [ "$(wc -l <"$dir/starts")" -eq 2 ]
 result $? "ranks that are killed at each start: two starts"
+rm "$dir/starts"
+launch=$dir/saves
+hosts 2 --dp 2
+told 0 4 "starts on 2 ranks" && [ "$(wc -l <"$dir/starts")" -eq 4 ]
+result $? "two starts without a new checkpoint, and one with it between them: it goes on"
+rm -rf "$save"
 launch=
 
 hosts 2 --dp 2 --data-path "$dir/none"
