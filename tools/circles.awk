@@ -22,9 +22,11 @@ function fault(text) {
 
 # What circles see of a source file: itself, or the table of functions that it is a row of.
 function node_of(source,    table) {
+    if (source in nodes) return nodes[source]
+    nodes[source] = source
     for (table in rows_of)
-        if (source ~ rows_of[table]) return table
-    return source
+        if (source ~ rows_of[table]) nodes[source] = table
+    return nodes[source]
 }
 
 # An edge: `from` includes `to` or uses a symbol of it, for the first time `where`.
@@ -67,11 +69,13 @@ $1 == "include" && /^\t/ {
 }
 
 /^[.]\/.*[.]o: / {
-    name = $1
-    sub(/^[.]\//, "", name)
-    sub(/:$/, "", name)
-    name = source_of(name)
-    compiled[name]
+    if ($1 != object) {
+        name = object = $1
+        sub(/^[.]\//, "", name)
+        sub(/:$/, "", name)
+        name = source_of(name)
+        compiled[name]
+    }
     if (!(name in has_code)) next # of a source that is gone
     if ($3 == "U") {
         calls++
@@ -94,6 +98,7 @@ function note_include(from, to, where) {
 function note_call(from, symbol,    to, where) {
     if (!(symbol in defines)) return
     to = defines[symbol]
+    if ((from, to) in fine) return
     where = has_code[from]
     add_edge(from, to, 2, "uses " symbol " of " to, where)
     if (!((module_of(from), module_of(to)) in may))
@@ -102,6 +107,8 @@ function note_call(from, symbol,    to, where) {
     else if (!is_below(folder_of(from), folder_of(to)))
         fault(where ": folder " folder_of(from) " of comm must not use " symbol " of " to "; the order is " \
               order_of_folders())
+    else
+        fine[from, to]
 }
 
 # ---- Circles ----
@@ -130,20 +137,22 @@ function peel(kinds,    n, gone, ins, outs, m) {
 }
 
 # reach[from, to] for the source files that are left.
-function find_reach(kinds,    m, n, grew) {
+function find_reach(kinds,    m, n, i, count, next_of, names, queue, last) {
     split("", reach)
     for (n = 1; n <= edges; n++)
-        if (edge_kind[n] <= kinds && (edge_from[n] in left) && (edge_to[n] in left)) reach[edge_from[n], edge_to[n]] = 1
-    do {
-        grew = 0
-        for (n = 1; n <= edges; n++)
-            for (m in left)
-                if ((edge_from[n], edge_to[n]) in reach && (edge_to[n], m) in reach && \
-                    !((edge_from[n], m) in reach)) {
-                    reach[edge_from[n], m] = 1
-                    grew = 1
+        if (edge_kind[n] <= kinds && (edge_from[n] in left) && (edge_to[n] in left))
+            next_of[edge_from[n]] = next_of[edge_from[n]] " " edge_to[n]
+    for (m in left) {
+        queue[last = 1] = m
+        for (n = 1; n <= last; n++) {
+            count = split(next_of[queue[n]], names, " ")
+            for (i = 1; i <= count; i++)
+                if (!((m, names[i]) in reach)) {
+                    reach[m, names[i]] = 1
+                    queue[++last] = names[i]
                 }
-    } while (grew)
+        }
+    }
 }
 
 # One way from the end of edge `closing` back to its start, as a line for each step.
