@@ -46,6 +46,7 @@ fail() {
 read_list() {
     rm -rf "$work/list"
     mkdir -p "$work/list"
+    awk -v to="$work/list" '$1 == "mutant" && /^m/ && NF == 2 { print to "/" $2 }' "$list" | sort -u | xargs -r mkdir
     awk -v to="$work/list" '
         function bad(why) {
             print FILENAME ":" FNR ": " why >"/dev/stderr"
@@ -55,8 +56,11 @@ read_list() {
         text != "" && /^    / { print substr($0, 5) >text; next }
         { text = "" }
         $1 == "mutant" && NF == 2 {
+            close(here "/find")
+            close(here "/put")
             here = to "/" $2
-            if (system("mkdir " here)) bad("duplicate mutant " $2)
+            if ($2 in names) bad("duplicate mutant " $2)
+            names[$2]
             print $2
             next
         }
@@ -71,6 +75,7 @@ read_list() {
             place = here "/" $1
             sub(/^[a-z]+ +/, "")
             print >place
+            close(place)
             next
         }
         { bad("invalid line \"" $0 "\"") }
@@ -100,9 +105,21 @@ mutate() {
     ' "$(field "$1" file)" "$work/list/$1/find" "$work/list/$1/put"
 }
 
+# check_texts NAME...: what mutate looks for, of all of them in one process
 check_texts() {
-    wrong=
-    for name in "$@"; do mutate "$name" >"$work/mutated" || wrong="$wrong $name"; done
+    wrong=$(printf '%s\n' "$@" | awk -v list="$work/list" '
+        function slurp(file,    line, text, lines) {
+            while ((getline line <file) > 0) text = text (lines++ ? "\n" : "") line
+            close(file)
+            return text
+        }
+        {
+            file = slurp(list "/" $1 "/file")
+            old = slurp(list "/" $1 "/find")
+            if (!(file in texts)) texts[file] = slurp(file)
+            at = index(texts[file], old)
+            if (old == "" || !at || index(substr(texts[file], at + 1), old)) printf " %s", $1
+        }')
     [ -z "$wrong" ] || fail "text to find is missing from the file or occurs more than once:$wrong"
 }
 

@@ -56,7 +56,7 @@ planting "faults are caught" 0 "2 faults planted, 0 survived"
 planting "with the test's message" 0 "not ok 1 - adds"
 { mutant minus "a + b" "a - b"; mutant swapped "a + b" "b + a"; } >$list
 planting "a survivor fails" 1 "SURVIVED  swapped"
-mutant for-ever "return a + b;" "for (;;) ;" >$list
+mutant for-ever "return a + b;" "int pause(void); for (;;) pause();" >$list
 planting "a mutant that hangs survives" 1 "SURVIVED  for-ever.*runs into the limit of 3 s"
 mkdir mine
 printf '#!/bin/sh\n' >mine/surplus
