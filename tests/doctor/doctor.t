@@ -91,6 +91,18 @@ doctor 1 --quick --runs 1 --write-hardware "$dir/one.json"
     has "^  products " "^  not measured: collectives and messages inside a node"
 result $? "a hardware file of one rank: what it did not measure is said"
 
+# One that is stopped keeps what was measured, and the next one goes on from there.
+stopped() {
+    tools/mpirun.sh -np 2 "$BUILD/trine-doctor" $quick --quick --runs 2 --write-hardware "$dir/kept.json" >"$dir/out" 2>"$dir/err" &
+    eventually 300 test -e "$dir/kept.json.partial" && kill -TERM $!
+    wait $!
+    [ -e "$dir/kept.json.partial" ] && [ ! -e "$dir/kept.json" ] && hardware "$dir/kept.json.partial" &&
+        grep -q "\"about\": \".* --runs 2\"" "$dir/kept.json.partial"
+}
+check "what was measured before a stop is a hardware file" stopped
+
+# A partial file of other options is beside it.
+cp "$dir/kept.json.partial" "$dir/two.json.partial"
 doctor 2 --quick --runs 1 --write-hardware "$dir/two.json"
 [ $status -eq 0 ] && hardware "$dir/two.json" && grep -q '\["linear_forward", "f32", 2, ' "$dir/two.json" &&
     grep -q '\["all-reduce", "f32", 2, \[65536\], ' "$dir/two.json" && grep -q '\["send", "f32", 2, ' "$dir/two.json" &&
@@ -101,29 +113,18 @@ stages=$(sed -n 's/^measuring for .*two.json, stage 1 of \([0-9]*\): 1 rank at o
 [ "$(grep -c "^measuring for .*two.json, stage [2-9] of $stages: .*; about .* left$" "$dir/out")" = "$((stages - 1))" ] &&
     [ ! -e "$dir/two.json.partial" ]
 result $? "a line for each stage, with the time that is left"
+[ $status -eq 0 ] && has "two.json.partial is of another measurement, \".* --runs 2\": it is not used" &&
+    [ "$(grep -c '^measuring for' "$dir/out")" = "$stages" ]
+result $? "that of other options is not used, and it says so"
 
 # kinds FILE: of its points, with type and ranks
 kinds() { grep -o '^ *\["[^[]*' "$1" | sort -u; }
-# One that is stopped keeps what was measured, and the next one goes on from there.
-stopped() {
-    tools/mpirun.sh -np 2 "$BUILD/trine-doctor" $quick --quick --runs 2 --write-hardware "$dir/kept.json" >"$dir/out" 2>"$dir/err" &
-    eventually 300 test -e "$dir/kept.json.partial" && kill -TERM $!
-    wait $!
-    [ -e "$dir/kept.json.partial" ] && [ ! -e "$dir/kept.json" ] && hardware "$dir/kept.json.partial" &&
-        grep -q "\"about\": \".* --runs 2\"" "$dir/kept.json.partial"
-}
-check "what was measured before a stop is a hardware file" stopped
-cp "$dir/kept.json.partial" "$dir/other.json.partial"
 doctor 2 --quick --runs 2 --write-hardware "$dir/kept.json"
 done=$(sed -n "s/.*kept.json.partial has \([1-9]\) of $stages stages of an earlier job.*/\1/p" "$dir/out")
 [ $status -eq 0 ] && [ "$(grep -c '^measuring for' "$dir/out")" = "$((stages - done))" ] && hardware "$dir/kept.json" &&
     [ ! -e "$dir/kept.json.partial" ] && kinds "$dir/kept.json" >"$dir/kinds" && kinds "$dir/two.json" | cmp - "$dir/kinds" &&
     [ -z "$(grep -o '^ *\["[^]]*\]' "$dir/kept.json" | sort | uniq -d)" ]
 result $? "and the same command measures only the rest: the kinds of points that a whole one has, none twice"
-doctor 2 --quick --runs 1 --write-hardware "$dir/other.json"
-[ $status -eq 0 ] && has "other.json.partial is of another measurement, \".* --runs 2\": it is not used" &&
-    [ "$(grep -c '^measuring for' "$dir/out")" = "$stages" ]
-result $? "that of other options is not used, and it says so"
 sed 's/; partial: .*/",/' "$dir/two.json" >"$dir/mine.json.partial"
 doctor 2 --quick --runs 1 --write-hardware "$dir/mine.json"
 [ $status -ne 0 ] && says 1 "mine.json.partial exists and is no partial hardware file; move it away"
@@ -133,7 +134,7 @@ result $? "a file of that name that is something else stays"
 beside_a_loop() {
     taskset -c "$first" sh -c 'while :; do :; done' &
     loop=$!
-    LIMIT=60 run taskset -c "$first" "$BUILD/trine-doctor" --seconds 0.3 "$@"
+    LIMIT=60 run taskset -c "$first" "$BUILD/trine-doctor" --seconds 0.1 "$@"
     kill -KILL $loop
     wait $loop
     return 0
