@@ -14,13 +14,14 @@ unset MAKEFLAGS MFLAGS
 export LC_ALL=C
 names=$(tests/docs/extending.sh extract "$dir")
 fresh=$dir/fresh
-mkdir "$fresh"
-cp -r Makefile include src examples tools tests emu "$fresh/"
+mkdir -p "$fresh/tests"
+cp -r Makefile include src examples tools emu "$fresh/"
+cp -r tests/*.[ch] tests/ops "$fresh/tests/" # of the tests, what the changes build
 git init -q "$fresh" # otherwise git apply uses a repository around it
 
-# copy TREE: with 4096 tokens, the digits of 1, 2, 3, ...
+# copy TREE: with 4096 tokens, the digits of 1, 2, 3, ... Its files are links: who changes one, git and sed, replaces it.
 copy() {
-    cp -r "$fresh" "$1"
+    cp -rl "$fresh" "$1"
     {
         le32 20240520 1 4096 256
         head -c 1008 /dev/zero
