@@ -46,7 +46,7 @@ fail() {
 read_list() {
     rm -rf "$work/list"
     mkdir -p "$work/list"
-    awk -v to="$work/list" '$1 == "mutant" && /^m/ && NF == 2 { print to "/" $2 }' "$list" | sort -u | xargs -r mkdir
+    awk -v to="$work/list" '/^mutant / && NF == 2 { print to "/" $2 }' "$list" | sort -u | xargs -r mkdir
     awk -v to="$work/list" '
         function bad(why) {
             print FILENAME ":" FNR ": " why >"/dev/stderr"

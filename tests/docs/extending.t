@@ -19,7 +19,7 @@ cp -r Makefile include src examples tools emu "$fresh/"
 cp -r tests/*.[ch] tests/ops "$fresh/tests/" # of the tests, what the changes build
 git init -q "$fresh" # otherwise git apply uses a repository around it
 
-# copy TREE: with 4096 tokens, the digits of 1, 2, 3, ... Its files are links: who changes one, git and sed, replaces it.
+# copy TREE: with 4096 tokens, the digits of 1, 2, 3, ... Its files are links: git and sed replace what they change.
 copy() {
     cp -rl "$fresh" "$1"
     {

@@ -115,7 +115,8 @@ ln -s "$(cd "$BUILD" && pwd)" "$dir/home/build"
 ln -s "$PWD/tools" "$dir/home/tools"
 cat docs/*.md >"$dir/home/corpus.txt"
 awk '/^## Train on your text/ { on = 1; next } on && /^    / { print substr($0, 5) } on && /^[A-Z]/ { exit }' README.md |
-    sed 's/--train-iters 300/--train-iters 3/; s/--trace trace.json/& --trace-steps 2-3/; s/--train-iters 600/--train-iters 4/
+    sed 's/--train-iters 300/--train-iters 3/; s/--train-iters 600/--train-iters 4/
+             s/--trace trace.json/& --trace-steps 2-3/
              s/--eval-interval 50/--eval-interval 2 --eval-iters 2/
              s/--tokens 200/--tokens 20/' >"$dir/commands"
 trained() {
