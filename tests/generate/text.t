@@ -125,7 +125,7 @@ refused "--ids has no text: it cannot go with --chat, --stop or --tokenizer" "id
 refused "--system is only for --chat" "a system message without a chat" --prompt A --system B
 refused "top-p: invalid value \"1.5\"" "a probability above 1" --prompt A --top-p 1.5
 echo '[INST]' >"$saved/step-80/chat_template.jinja"
-refused "the chat template is Mistral's or Llama 2's ([INST]); known are" "another chat template" --chat --prompt A
+refused "the chat template is Mistral's or Llama 2's ([INST]); the known ones are" "another chat template" --chat --prompt A
 job 0 --data-path "$dir/all_train.bin" --seq-length 64 --train-iters 1 --save "$dir/bytes"
 saved=$dir/bytes
 refused "has 258 tokens, but the model's vocabulary has 256" "a tokenizer with more tokens than the model" \
