@@ -60,10 +60,14 @@ run() {
     local name=$1 most=$2 left=$((limit - (SECONDS - since))) from=$SECONDS status
     shift 2
     [ "$most" -le "$left" ] || most=$left
+    # Open MPI's session folder is the step's own: a daemon of the step before may still be removing what they would share.
+    local session=$logs/$name.session
+    mkdir -p "$session"
     # timeout makes a process group, so that all processes of a step end with it.
     # shellcheck disable=SC2016
-    timeout -k 5 "$most" bash -c '"$@"' "$name" "$@" >"$logs/$name.log" 2>&1 </dev/null
+    OMPI_MCA_orte_tmpdir_base=$session timeout -k 5 "$most" bash -c '"$@"' "$name" "$@" >"$logs/$name.log" 2>&1 </dev/null
     status=$?
+    rm -rf "$session"
     case $status in
         0) echo "PASS $(printf %4d $((SECONDS - from)))s $name" ;;
         124 | 137) echo "TIME $(printf %4d $((SECONDS - from)))s $name: killed after $most s" ;;
