@@ -10,6 +10,21 @@ const char *environment_value(const char *name) {
     return getenv(name);
 }
 
+int environment_number(const char *const *names) {
+    for (; *names; names++) {
+        const char *text = environment_value(*names);
+        char *end;
+        long n = text ? strtol(text, &end, 10) : -1;
+        if (n >= 0 && n <= ENVIRONMENT_MOST && end != text && !*end) return (int)n;
+    }
+    return -1;
+}
+
+int environment_rank(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
+    return environment_number(names);
+}
+
 void environment_set(const char *name, const char *value) {
     ASSERT(!thread_is_own());
     setenv(name, value, 0);

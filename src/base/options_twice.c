@@ -69,9 +69,5 @@ bool options_twice_take(options_twice *t, size_t row, const char *value, options
 }
 
 void options_twice_print(const char *warnings) {
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    const char *rank = NULL;
-    for (size_t i = 0; !rank && i < sizeof ranks / sizeof *ranks; i++)
-        rank = environment_value(ranks[i]);
-    if (!rank || !strcmp(rank, "0")) fputs(warnings, stderr);
+    if (environment_rank() <= 0) fputs(warnings, stderr);
 }

@@ -39,16 +39,6 @@ uint64_t process_space(void) {
 
 /* ---- The launcher's environment -------------------------------------------------------------- */
 
-static int number_of(const char *const *names) {
-    for (; *names; names++) {
-        const char *text = environment_value(*names);
-        char *end;
-        long n = text ? strtol(text, &end, 10) : -1;
-        if (n >= 0 && n <= LAUNCH_MOST && end != text && !*end) return (int)n;
-    }
-    return -1;
-}
-
 /* FNV-1a. */
 static uint64_t mix(uint64_t hash, const char *text) {
     for (; text && *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -94,12 +84,11 @@ static uint64_t job_of(void) {
 }
 
 launch launch_ask(void) {
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", NULL};
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                         NULL};
     static const char *const nodes[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
-    launch l = {.rank = number_of(ranks), .size = number_of(sizes), .job = job_of()};
-    int node = number_of(nodes);
+    launch l = {.rank = environment_rank(), .size = environment_number(sizes), .job = job_of()};
+    int node = environment_number(nodes);
     if (l.rank < 0 || l.size < 1 || l.rank >= l.size) return (launch){.size = 0};
     l.node_ranks = node > 0 && node <= l.size ? node : 0;
     return l;

@@ -6,9 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* More ranks than any job has; larger numbers from a launcher are ignored. */
-#define LAUNCH_MOST (1 << 20)
-
 typedef struct {
     int rank, size; /* size 0: unknown */
     int node_ranks; /* 0: unknown */
