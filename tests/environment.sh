@@ -10,6 +10,8 @@ export OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 # UCX, which Debian's MPICH uses, intercepts mmap, as zero/allocation does.
 export UCX_MEM_MMAP_HOOK_MODE=none
-# Of each start of ranks a quarter of the processor time goes to hwloc, which reads the PCI devices of the machine for
-# Open MPI, and to a store of PMIx in files of the session's folder: 0.16 s for two ranks, 0.12 without.
-export HWLOC_COMPONENTS="${HWLOC_COMPONENTS:--linuxio,-pci}" PMIX_MCA_gds="${PMIX_MCA_gds:-hash}"
+# What a start of ranks spends on what no test uses: hwloc reads the PCI devices of the machine for Open MPI and loads
+# plugins for GPUs and X11, PMIx writes a store into files of the session's folder, and Open MPI loads the transports of
+# networks that no machine of a test has. Two ranks took 0.16 s of processor time, and take 0.08.
+export HWLOC_COMPONENTS="${HWLOC_COMPONENTS:--linuxio,-pci}" HWLOC_PLUGINS_PATH="${HWLOC_PLUGINS_PATH:-/nonexistent}"
+export PMIX_MCA_gds="${PMIX_MCA_gds:-hash}" OMPI_MCA_pml="${OMPI_MCA_pml:-ob1}"

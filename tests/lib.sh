@@ -1,7 +1,8 @@
 # shellcheck shell=sh disable=SC2034
 # Shared by the shell tests; sourced from the root of the repository, by sh or bash, with or without set -e. Prints
-# TAP: a case is a line of result, check or skip, and done_testing exits. All files are in $dir, which is also part of
-# the command line of every training, so that its processes can be found.
+# TAP: a case is a line of result, check or skip, and done_testing exits; with TRINE_FIRST_FAILURE set so does the first
+# case that fails. All files are in $dir, which is also part of the command line of every training, so that its processes
+# can be found.
 
 # needs COMMAND...: fails the test immediately if one of them is missing, instead of later in a wait
 needs() {
@@ -69,6 +70,7 @@ result() { # result STATUS NAME: with the output in case of failure
     for said in said out err; do
         if [ -s "$dir/$said" ]; then sed 's/^/# /' "$dir/$said"; fi
     done
+    [ -z "${TRINE_FIRST_FAILURE:-}" ] || done_testing
 }
 
 # check NAME COMMAND...: a case that passes if the command succeeds; its output is in $dir/said

@@ -421,7 +421,7 @@ explore() {
     fi
     candidates "$1" >"$own/candidates"
     plant "$1"
-    began=$(date +%s) limit=$seconds passed=0 failed='' count=$(echo "$caught" | wc -w) end=all
+    began=$(date +%s) limit=${MUTANT_SECONDS:-150} passed=0 failed='' count=$(echo "$caught" | wc -w) end=all
     [ -z "$unchanged" ] || own_case "$1" || true
     while read -r test ranks; do
         case "$caught$failed " in *" $test:"*) continue ;; esac
@@ -527,6 +527,7 @@ until=$(($(date +%s) + ${MATRIX_MINUTES:-9999} * 60))
 check_texts $names
 [ -z "${TEXTS:-}" ] || exit 0
 if [ -n "${MATRIX:-}" ]; then
+    export TRINE_FIRST_FAILURE=1 CMOCKA_TEST_ABORT=1 # whether a test fails is all that is asked
     tests/sizes.sh >"$work/runs"
     likely >"$work/likely"
     # shellcheck disable=SC2086

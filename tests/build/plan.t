@@ -204,4 +204,15 @@ check "make test: a test that was skipped is not run" nothing_run
 cp "$lib" tests/lib.sh
 printf '#!/bin/sh\n. tests/lib.sh\nskip_all "Slurm: the cluster cannot be started: $(true)"\n' >tests/other/moon.t
 check "a skip without a reason fails" fails tests/other/moon.t
+
+# Who asks only whether a test fails (tools/mutants.sh) does not wait for what follows its first failure.
+printf '#!/bin/sh
+. tests/lib.sh
+result 0 one
+result 1 two
+result 0 three
+done_testing
+' >tests/other/moon.t
+run env TRINE_FIRST_FAILURE=1 tests/other/moon.t
+check "a script can end at its first failure" test "$status $(tail -n 1 "$dir/out")" = "1 1..2"
 done_testing
