@@ -167,10 +167,30 @@ compile() {
         >"$own/compiled" 2>&1
 }
 
-# program TEST RANKS: what its run needs; a script may use any program
+# named SCRIPT: the programs in build/ that stand in it or in what it sources; all for one that builds, that runs other
+# scripts or the commands of a page, or whose names of tests are variables
+named() {
+    case $1 in build/* | docs/* | bench/* | mpi/*) echo all tests && return ;; esac
+    if grep -q 'BUILD/tests/[a-z/]*\$' "tests/$1.t"; then echo all tests && return; fi
+    if grep -q -e emu -e cuda "tests/$1.t"; then echo build/emu/libtrine_cuda.so build/emu/libnccl_emu.so; fi
+    # shellcheck disable=SC2046  # split into files
+    (cd "$tree" && find build -maxdepth 3 -type f -perm -u+x ! -name '*.so*') | awk '
+        FILENAME != "-" {
+            n = split($0, words, /[^A-Za-z0-9_\/-]+/)
+            for (i = 1; i <= n; i++) for (word = words[i]; word != ""; word = substr(word, at + 1)) {
+                said[word]
+                if (!(at = index(word, "/"))) break
+            }
+            next
+        }
+        { name = $0; sub(name ~ /^build\/(tests|bench)\// ? "^build/" : ".*/", "", name) }
+        name in said' "tests/$1.t" $(grep -ho 'tests/[a-z_/]*\.sh' "tests/$1.t" | sort -u) -
+}
+
+# program TEST RANKS: what its run needs
 program() {
     case $2 in
-        -) echo "${TARGETS:-all tests}" ;;
+        -) echo "${TARGETS:-$(named "$1")}" ;;
         *) echo "build/tests/$1" ;;
     esac
 }
