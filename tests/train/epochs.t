@@ -51,7 +51,7 @@ has 4 0.40
 result $? "two ranks, and a decay of as many steps"
 
 job 0 --data-path "$data" --epochs 0.3 --lr-decay-style wsd --lr-wsd-decay-iters 4
-refuses "a decay longer than the run" "--lr-wsd-decay-iters 4: with --lr-warmup-iters 0 more than the 3 steps"
+refuses "a decay longer than the run" "--lr-wsd-decay-iters 4: together with --lr-warmup-iters 0 it exceeds the 3 steps"
 job 0 --data-path "$data" --epochs 0.3 --trace "$dir/t.json" --trace-steps 2-4
 refuses "steps to trace that the run does not have" "--trace-steps 2-4: --train-iters is 3"
 job 0 --data-path "$data" --epochs 2 --train-iters 100
