@@ -30,7 +30,7 @@ trine_status epochs_resolve(trine_config *c, const blend *b, int ranks) {
     if (!(c->epochs > 0)) return TRINE_OK;
     const program_source *program = blend_program(b);
     CHECK(!program || program_source_samples(program) != TRINE_ENDLESS, TRINE_EINVAL,
-          "--epochs %g: a stream of samples has none; set --train-iters", c->epochs);
+          "--epochs %g: a stream of samples has no epochs; set --train-iters", c->epochs);
     double steps = steps_of(c, b, 0);
     for (int i = 1; i < b->count; i++)
         if (steps_of(c, b, i) != steps) return refuse_blend(c, b);
