@@ -165,7 +165,7 @@ static void no_link_leads_out(void **state) {
         link_to(in, "../../../secret", name);
         OK(hf_open(source, in));
         snprintf(expect, sizeof expect,
-                 "%s/%s: a link to ../../../secret, which is not in its folder", in, name);
+                 "%s/%s: a link to ../../../secret, which is outside the folder", in, name);
         REFUSED(hf_export(source, NULL, out), TRINE_EIO, expect);
         assert_int_not_equal(access(out, F_OK), 0);
         ckpt_close(&source);
@@ -193,7 +193,7 @@ static void weights_are_not_read_from_elsewhere(void **state) {
                  dir, names[i], names[i], in);
         assert_int_equal(system(command), 0);
         source = calloc(1, sizeof *source);
-        snprintf(expect, sizeof expect, "/%s: a link to ../../../%s, which is not in its folder",
+        snprintf(expect, sizeof expect, "/%s: a link to ../../../%s, which is outside the folder",
                  names[i], names[i]);
         REFUSED(hf_open(source, in), TRINE_EIO, expect);
         ckpt_close(&source);
