@@ -45,7 +45,7 @@ two_threads " while thread $(sed -n 's/^first thread //p' "$dir/out") is in trin
 result $? "audit: a call while another thread is in one"
 
 job 2 second-funneled
-two_threads ", but this world is of thread $(sed -n 's/^first thread //p' "$dir/out"), which alone may call MPI"
+two_threads ", but this world belongs to thread $(sed -n 's/^first thread //p' "$dir/out"), the only one that may call MPI"
 result $? "audit: a call of a thread that may not call MPI"
 
 for mode in hang blocked; do
