@@ -183,7 +183,8 @@ static trine_status check_marked(const settings *s, uint32_t T, uint64_t count, 
     CHECK(T <= (uint32_t)length, TRINE_EINVAL,
           "%s has windows of %" PRIu32 " tokens, more than the %d of a sequence (--seq-length)",
           s->data, T, length);
-    CHECK(count >= T, TRINE_EINVAL, "--max-tokens %" PRIu64 ": a window of %s has %" PRIu32,
+    CHECK(count >= T, TRINE_EINVAL,
+          "--max-tokens %" PRIu64 ": a window of %s has %" PRIu32 " tokens; use at least as many",
           s->max_tokens, s->data, T);
     return TRINE_OK;
 }

@@ -269,7 +269,7 @@ static trine_status read_patterns(const cJSON *object, const char **patterns) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "freeze");
     *patterns = cJSON_GetStringValue(item);
     CHECK(!item || (*patterns && json_plain(*patterns)), TRINE_EDATA,
-          "the configuration's \"freeze\" is not a text");
+          "the configuration's \"freeze\" is not a string");
     for (const char *rest = *patterns; rest;) {
         trained_pattern p;
         TRY(trained_next(rest, &p, &rest));

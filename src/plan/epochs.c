@@ -21,8 +21,8 @@ static trine_status refuse_blend(const trine_config *c, const blend *b) {
             (size_t)c_snprintf(text + used, sizeof text - used, "%s%.0f steps of %s", i ? ", " : "",
                                steps_of(c, b, i), blend_name(b, i, name, sizeof name));
     return RAISE(TRINE_EINVAL,
-                 "--epochs %g: each source of a blend has its own: %s; set --train-iters to the "
-                 "steps of one of them",
+                 "--epochs %g: each source of a blend has its own number of steps: %s; set "
+                 "--train-iters to the steps of one of them",
                  c->epochs, text);
 }
 

@@ -220,7 +220,7 @@ wide() {
 }
 check "Qwen2 with heads of another width" wide
 turned() {
-    scaled qwen3 "$llama3" && refuses "rope scaling llama3: llama.cpp has it in its Llamas, and this is a qwen3" --format gguf scaled no.gguf
+    scaled qwen3 "$llama3" && refuses "rope scaling llama3: llama.cpp supports it only in Llama models, and this is a qwen3" --format gguf scaled no.gguf
 }
 check "Qwen3 with Llama 3's positions" turned
 # The first numbers are those of the token matrix: 1e6.

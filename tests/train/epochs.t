@@ -62,7 +62,7 @@ job 0 --data-path "$data" --epochs=-1
 refuses "a negative number" '--epochs: invalid value "-1"'
 job 0 --data-path 1 "$data" 1 "$dir/half.bin" --epochs 1
 refuses "a blend with one source read more often" \
-    "--epochs 1: each source of a blend has its own: 20 steps of 1 $data, 10 steps of 1 $dir/half.bin; set --train-iters"
+    "--epochs 1: each source of a blend has its own number of steps: 20 steps of 1 $data, 10 steps of 1 $dir/half.bin; set --train-iters"
 job 0 --data-path 2 "$data" 1 "$dir/half.bin" --epochs 1
 [ "$status" -eq 0 ] && prints 2 " tokens, 1.00 epochs in 15 steps"
 result $? "a blend by size: an epoch of each source"
