@@ -26,7 +26,7 @@
     X(matmul_efficiency, 0.001, 1, "of products whose tiles fill the processors")                                    \
     X(tile_rows, 1, 4096, "rows of the tile of a product that one processor computes")                               \
     X(tile_columns, 1, 4096, "its columns")                                                                          \
-    X(tile_depth, 0, 65536, "depth of a product that takes as long as a tile's begin and end")                       \
+    X(tile_depth, 0, 65536, "depth of a product that takes as long as a tile's start and end")                       \
     X(processors, 1, 1e6, "processors that compute tiles at one time")                                               \
     X(memory_rate, 1e6, 1e16, "bytes a second of the memory")                                                        \
     X(memory_efficiency, 0.001, 1, "of operators that only move bytes")                                              \

@@ -99,8 +99,8 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     report_transport(&r, out);
     gpus_print_links(t, out);
     if (trace_is_private(t->trace) && trine_world_size(t->world) > 1)
-        fputs("ring     in this process's memory: no shared board in /dev/shm; if a rank is "
-              "killed, the record of its last steps is lost\n",
+        fputs("ring     in this process's memory, not in /dev/shm; if a rank is killed, the record "
+              "of its last steps is lost\n",
               out);
     TRY(report_memory(&r, out));
     TRY(report_shm(&r, out));
