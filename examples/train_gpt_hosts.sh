@@ -61,7 +61,7 @@ refuse() {
 
 # is_command NAME WORD...: the variable's first word
 is_command() {
-    command -v "$2" >/dev/null || refuse "$1: $2 is no program here; set $1 to one"
+    command -v "$2" >/dev/null || refuse "$1: $2 is not a program here; set $1 to one"
 }
 
 # ---- Hosts
@@ -80,7 +80,7 @@ read_hosts() {
                 if ($n !~ /^slots=/) $n = $n
                 else if (n > 1 && slots ~ /^[0-9]+$/ && slots + 0 >= 1 && slots + 0 <= 99999) $n = "slots=" slots + 0
                 else {
-                    print ", line " NR ": " $n ": must be slots=N behind a host, N from 1 to 99999"
+                    print ", line " NR ": " $n ": must be slots=N after a host, N from 1 to 99999"
                     exit
                 }
             }
@@ -114,7 +114,7 @@ probe() {
 # ask FILE: asks all hosts at the same time. Those lines of the host file that answer become FILE; sets $found, their
 # slots, and $missing, the other hosts.
 ask() {
-    read_hosts >"$work/wrong" || say "$(cat "$work/wrong"): the hosts are those of before"
+    read_hosts >"$work/wrong" || say "$(cat "$work/wrong"): the hosts read before are kept"
     rm -f "$work"/answer-*
     probes=''
     while read -r host rest; do

@@ -33,7 +33,7 @@ licenses() {
     local package
     package=$(dpkg-query -S "$(realpath "$2")" "*/$(basename "$(realpath "$2")")" 2>/dev/null | sed -n '1s/:.*//p' || true)
     [ -e "/usr/share/doc/$package/copyright" ] || {
-        echo "tools/dist_binary.sh: $2: no package of Debian's that has it, and so no license" >&2
+        echo "tools/dist_binary.sh: $2: no Debian package contains it, so its licence is unknown" >&2
         exit 1
     }
     cp -L "/usr/share/doc/$package/copyright" "$root/licenses/$1"

@@ -35,11 +35,11 @@ static trine_status read_size(void *to, const char *text) {
     double size;
     bool unit = strpbrk(text, "KMGT");
     CHECK(options_bytes(text, MIB, &size), TRINE_EINVAL,
-          "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024), or a "
-          "number of MiB",
+          "\"%.40s\" is neither a memory size such as 512M or 80G (K, M, G and T: powers of 1024) "
+          "nor a number of MiB",
           text);
     CHECK(unit || size <= 1e9 * MIB, TRINE_EINVAL,
-          "\"%.40s\" MiB are more than any machine has; a number without a unit is of MiB", text);
+          "\"%.40s\" MiB are more than any machine has; a number without a unit is in MiB", text);
     *(uint64_t *)to = (uint64_t)size;
     return TRINE_OK;
 }
@@ -81,16 +81,16 @@ static const option rows[] = {
      OPTION_STRING("write-hardware", settings, hardware, "FILE", NULL,
                    "measure this machine for trine-plan --hardware FILE and train_gpt --plan auto: "
                    "operators by their sizes, and with two ranks or more collectives and messages; "
-                   "takes minutes, and says how many. FILE.partial has what was measured until it "
-                   "ends, and a job that is started again goes on from it")},
+                   "takes minutes, and says how many. Until it ends, FILE.partial contains what "
+                   "has been measured, and a restarted job continues from it")},
     {OPTION_INT("runs", settings, runs, "N", 1, 100, 3,
                 "--write-hardware: runs of each model, of which medians are taken")},
     {OPTION_FLAG("quick", settings, quick,
-                 "--write-hardware: only small shapes: a file of the right form, whose times mean "
-                 "little")},
+                 "--write-hardware: only small shapes: the file has the right form, but its times "
+                 "mean little")},
     {OPTION_FLAG("busy", settings, busy,
-                 "--write-hardware: also beside other programs on the processors, which is refused "
-                 "otherwise")},
+                 "--write-hardware: measure even while other programs use the processors; "
+                 "otherwise refused")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 

@@ -53,8 +53,8 @@ static const option rows[] = {
                  "arguments after PATH are further texts")},
     {JOINT, OPTION_TOKENS,
      OPTION_STRING("data", settings, data, "FILE", NULL,
-                   "perplexity of a token file, or of several (a glob); of files of windows that "
-                   "of their supervised tokens, each document by itself")},
+                   "perplexity of a token file, or of several (a glob); of files of windows only "
+                   "the supervised tokens count, each document by itself")},
     {JOINT, OPTION_READS,
      OPTION_STRING("choices", settings, choices, "FILE", NULL,
                    "accuracy on questions with several endings, a JSON object a line: "
@@ -66,10 +66,9 @@ static const option rows[] = {
     {OPTION_WRITES,
      OPTION_STRING("scores", settings, scores, "FILE", NULL,
                    "--pairs: write the two sums of each pair as JSON lines, replacing the file")},
-    {OPTION_READS,
-     OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
-                   "tokenizer.json or its folder; default: that of the model's folder; a "
-                   "vocabulary of 256 without one is bytes")},
+    {OPTION_READS, OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                                 "tokenizer.json or its folder; default: that of the model's "
+                                 "folder; without one, a vocabulary of 256 means bytes")},
     {OPTION_READS,
      OPTION_STRING("adapter", settings, config.adapter, "FOLDER", NULL,
                    "low-rank adapters as PEFT writes them, which are added to the model")},
@@ -184,7 +183,8 @@ static trine_status check_marked(const settings *s, uint32_t T, uint64_t count, 
     CHECK(T <= (uint32_t)length, TRINE_EINVAL,
           "%s has windows of %" PRIu32 " tokens, more than the %d of a sequence (--seq-length)",
           s->data, T, length);
-    CHECK(count >= T, TRINE_EINVAL, "--max-tokens %" PRIu64 ": a window of %s has %" PRIu32,
+    CHECK(count >= T, TRINE_EINVAL,
+          "--max-tokens %" PRIu64 ": a window of %s has %" PRIu32 " tokens; use at least as many",
           s->max_tokens, s->data, T);
     return TRINE_OK;
 }

@@ -53,10 +53,9 @@ static const option rows[] = {
     {JOINT, OPTION_PLAIN,
      OPTION_STRING("ids", settings, ids, "\"N N ...\"", NULL,
                    "the tokens to continue, for any vocabulary; the output is ids, too")},
-    {OPTION_READS,
-     OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
-                   "tokenizer.json or its folder; default: that of the model's folder; a "
-                   "vocabulary of 256 without one is bytes")},
+    {OPTION_READS, OPTION_STRING("tokenizer", settings, tokenizer, "PATH", NULL,
+                                 "tokenizer.json or its folder; default: that of the model's "
+                                 "folder; without one, a vocabulary of 256 means bytes")},
     {JOINT,
      OPTION_FLAG("chat", settings, chat,
                  "--prompt is a user's message, and the answer is printed; without --prompt each "
@@ -128,7 +127,8 @@ static trine_status check_settings(settings *s, const options *o, int arguments)
         {"top-k", s->sampling.top_k && !draws, "--top-k " DRAWS},
         {"top-p", s->sampling.top_p < 1 && !draws, "--top-p " DRAWS},
         {"seed", !draws, "--seed " DRAWS},
-        {"ignore-eos", s->ids, "--ignore-eos requires text: --ids has no end, N tokens come"},
+        {"ignore-eos", s->ids,
+         "--ignore-eos requires text: with --ids no token ends the output before --tokens"},
         EXECUTION_RULES(s->config),
     };
     CHECK(arguments == 1, TRINE_EINVAL,
@@ -136,10 +136,10 @@ static trine_status check_settings(settings *s, const options *o, int arguments)
           arguments);
     CHECK(!s->prompt || !s->ids, TRINE_EINVAL, "--prompt and --ids are mutually exclusive");
     CHECK(!s->ids || (!s->chat && !s->stop.count && !s->tokenizer), TRINE_EINVAL,
-          "--ids has no text: it cannot go with --chat, --stop or --tokenizer");
+          "--ids excludes --chat, --stop and --tokenizer, which need text");
     CHECK(s->chat || !s->system, TRINE_EINVAL, "--system is only for --chat");
     CHECK(!s->tensorboard || !s->chat || s->prompt, TRINE_EINVAL,
-          "--tensorboard has one text: --chat requires --prompt with it");
+          "--tensorboard writes one text; with --chat it requires --prompt");
     CHECK(!s->bf16 || !s->fp16, TRINE_EINVAL, "--bf16 and --fp16 are mutually exclusive");
     s->config.type = s->bf16 ? TRINE_BF16 : s->fp16 ? TRINE_F16 : TRINE_F32;
     return options_check_rules(o, rules, sizeof rules / sizeof *rules);
@@ -479,7 +479,7 @@ static trine_status prepare(speech *t, token_list *prompt) {
     TRY(codec_open(&t->codec, &from));
     CHECK(t->codec.kind != CODEC_IDS, TRINE_EINVAL,
           "%s has no tokenizer, and the model's vocabulary of %d tokens is not the 256 bytes; use "
-          "--tokenizer, or use --ids, the output is ids, too",
+          "--tokenizer, or use --ids, whose output is ids, too",
           s->path, from.vocab);
     if (s->chat) return open_chat(t);
     TRY(codec_encode(&t->codec, text, strlen(text), ENCODE_TEMPLATE, prompt));

@@ -78,12 +78,12 @@ static const option rows[] = {
                                  "path of a file; its device "
                                  "is the default of --device")},
     {OPTION_INT("ranks", settings, ranks, "N", 0, SEARCH_RANKS, 0,
-                "find the fastest layouts of so many ranks for a model and a batch, which are "
-                "options of the trainer (train_gpt --help); those of a layout that are given are "
-                "kept, the others are searched")},
+                "find the fastest layouts of N ranks; the trainer's options (train_gpt --help) "
+                "give the model and the batch; options of the layout that are given are kept, the "
+                "others are searched")},
     {OPTION_TYPE("tokens", settings, tokens, &tokens_type, "T",
-                 "also print how long a training on so many tokens takes: 140e9, 140G, 1T (K, M, G "
-                 "and T: powers of 1000)")},
+                 "also print how long training on T tokens takes: 140e9, 140G, 1T (K, M, G and T: "
+                 "powers of 1000)")},
     {OPTION_READS,
      OPTION_STRING("csv", settings, csv, "FILE", NULL,
                    "predict each row of a table: columns heads, hidden, layers, seq, tp, pp, dp, "
@@ -232,7 +232,7 @@ static trine_status find_unfit(const settings *s, int line, const row_plan *of,
     search_space all = of->space;
     hardware endless = *of->space.rules.machine;
     c_fprintf(stderr,
-              "trine: %s, line %d: none of %d valid layouts of %d ranks has room in %.1f GiB; the "
+              "trine: %s, line %d: none of %d valid layouts of %d ranks fits in %.1f GiB; the "
               "fastest without regard to memory is taken\n",
               s->csv, line, found->valid, of->space.ranks, search_room(&of->space) / (1 << 30));
     endless.memory_bytes = HUGE_VAL;

@@ -22,7 +22,7 @@ typedef struct {
 
 static const option rows[] = {
     {OPTION_FLAG("unchecked", settings, unchecked,
-                 "prove also programs that the checker refuses; stands before A")},
+                 "prove also programs that the checker refuses; must come before A")},
     {OPTION_FLAG("help", settings, help, "print this help and exit"), .alias = "h"},
 };
 
@@ -99,7 +99,7 @@ static trine_status prove(int first, int argc, char **argv, bool unchecked,
     int split = first;
     CHECK(first < argc, TRINE_EINVAL, "no configuration (see --help)");
     while (split < argc && strcmp(argv[split], "--") != 0) split++;
-    CHECK(split != argc - 1, TRINE_EINVAL, "no configuration B behind -- (see --help)");
+    CHECK(split != argc - 1, TRINE_EINVAL, "no configuration B after -- (see --help)");
     trine_status status =
         read_side(first, split, argv, &configs[0], &runs[0], &sides[0], &owned[0]);
     if (status == TRINE_OK && split < argc)

@@ -44,10 +44,9 @@ static const option rows[] = {
                  "a file of --trace, or trine-trace-JOB-NODE.json; of several nodes may be given "
                  "several times, and further files may follow")},
     {OPTION_READS,
-     OPTION_LIST(
-         "sample", settings, samples, "FILE",
-         "a text, such as trine-generate has written, which stands at the end of the page; may "
-         "be given several times. Of more than 8 KiB the first are shown")},
+     OPTION_LIST("sample", settings, samples, "FILE",
+                 "a text to show at the end of the page, such as trine-generate writes; may be "
+                 "given several times; only the first 8 KiB are shown")},
     {OPTION_READS, OPTION_STRING("hardware", settings, hardware, "NAME", NULL,
                                  "also plan the step's time on this machine: a100-selene, "
                                  "a100-vtrain, h100, zen5-cores, or "

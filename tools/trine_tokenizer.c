@@ -224,7 +224,7 @@ static void print_summary(const training *t, const folder *f) {
               human_duration(counted, t->counted), 1e-6 * (double)c->bytes / t->counted,
               human_duration(merged, report_seconds(&t->watch) - t->counted));
     report_left_out("empty documents", c->empty);
-    report_left_out("JSON lines without a text, or inputs that are no text", c->bad);
+    report_left_out("JSON lines without a text, or inputs that are not text", c->bad);
     report_replaced(c);
     report_newer(&c->newer);
     warn_of_few(t, tokens);
@@ -273,7 +273,7 @@ static const char *const progresses[] = PROGRESS_WORDS;
 
 static const option rows[] = {
     {OPTION_INT("vocab-size", settings, vocab, "N", 1, 1 << 24, 32768,
-                "tokens, the special ones and 256 bytes among them")},
+                "number of tokens, including the special ones and 256 bytes")},
     {OPTION_PLAIN, OPTION_STRING("out", settings, out, "FOLDER", NULL,
                                  "write tokenizer.json and tokenizer_config.json there; required")},
     {OPTION_PLAIN,
@@ -282,10 +282,10 @@ static const option rows[] = {
          "a special token; may be given several times, and their ids are the first ones. The "
          "first one ends a document. Default: <|endoftext|>")},
     {OPTION_CHOICE("split", settings, split, splits, TRAINED_GPT2,
-                   "who cuts texts into words, which no token crosses: GPT-2's expression or Llama "
-                   "3's")},
+                   "how texts are cut into words, which no token crosses: by GPT-2's expression or "
+                   "Llama 3's")},
     {OPTION_INT("min-frequency", settings, min_frequency, "N", 1, INT32_MAX, 2,
-                "two tokens that occur beside each other less often become no token")},
+                "do not merge two tokens that occur beside each other less often")},
     {OPTION_PLAIN,
      OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "

@@ -106,7 +106,7 @@ static void print_summary(const token_files *f, double seconds) {
               (double)c->bytes / (double)c->tokens, 1e-6 * (double)c->bytes / seconds,
               human_duration(time, seconds));
     report_left_out("empty documents", c->empty);
-    report_left_out("JSON lines without a text, or inputs that are no text", c->bad);
+    report_left_out("JSON lines without a text, or inputs that are not text", c->bad);
     report_replaced(c);
     report_newer(&c->newer);
 }
@@ -390,7 +390,7 @@ static trine_status check_chat(const settings *s) {
           "--show %d writes no files, and --out \"%s\" names some; use one of them", s->show,
           s->out);
     CHECK(s->seq_length, TRINE_EINVAL,
-          "--chat needs --seq-length, the tokens of a sample, which the training then has, too");
+          "--chat needs --seq-length: the tokens of a sample, the same as in training");
     CHECK(s->seq_length > 1, TRINE_EINVAL, "--seq-length %d: a sample needs 2 tokens or more",
           s->seq_length);
     CHECK(!s->json_key, TRINE_EINVAL,
@@ -443,9 +443,9 @@ static const option rows[] = {
                    "write PREFIX_train.bin and PREFIX_val.bin; default: the first FILE's name "
                    "without folder and suffix, \"tokens\" for standard input")},
     {OPTION_DOUBLE("val-fraction", settings, val_fraction, "X", 0, 1, 0.1,
-                   "fraction for validation; 0: no validation file. Of bytes the last ones, as "
-                   "benchmarks of bytes and characters have it, so that losses compare; of a "
-                   "tokenizer's tokens some from everywhere")},
+                   "fraction for validation; 0: no validation file. Without --tokenizer the last "
+                   "bytes, as in benchmarks of bytes and characters, so that losses compare; with "
+                   "it, parts from everywhere in the texts")},
     {OPTION_PLAIN,
      OPTION_STRING("json-key", settings, json_key, "KEY", NULL,
                    "all inputs are JSON lines, whatever their names; KEY has the text; default: "
@@ -486,7 +486,7 @@ static const option rows[] = {
                    "what becomes of rows of more than T tokens: an error, their first T tokens, or "
                    "nothing; counted")},
     {OPTION_FLAG("allow-control", settings, allow_control,
-                 "special tokens that a content names become tokens; otherwise they are text")},
+                 "special tokens that appear in a message become tokens; otherwise they are text")},
     {OPTION_CHOICE("pack", settings, pack, packs, PACK_FIT,
                    "rows to samples: best fit, decreasing; or each row a sample")},
     {OPTION_INT(

@@ -75,12 +75,12 @@ static const option rows[] = {
     {OPTION_READS, OPTION_STRING("against", settings, against, "FILE", NULL,
                                  "compare with a file of --fingerprint instead of one rank")},
     {OPTION_INT("only", settings, only, "N", 0, SET, 0,
-                "of the standard set only the Nth layout, from 1 on; 0: all")},
+                "run only the Nth layout of the standard set, from 1 on; 0: all")},
     {OPTION_HEADING("Tests of the test")},
-    {OPTION_CHOICE("flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
-                   "where to flip a bit: a parameter before the step, a rank's own gradient in "
-                   "memory, the same as if it had been computed so, or an activation that a rank "
-                   "sends")},
+    {OPTION_CHOICE(
+        "flip-what", settings, flip_what, flips, VERIFY_FLIP_WEIGHT,
+        "where to flip a bit: a parameter before the step, a rank's own gradient in memory, the "
+        "same gradient as if computed so, or an activation that a rank sends")},
     {OPTION_INT("flip-step", settings, flip_step, "N", 0, 1000, 0,
                 "change a bit in this step; 0: never")},
     {OPTION_INT("flip-rank", settings, flip_rank, "N", 0, INT_MAX, 0, "the rank that changes it")},
@@ -96,7 +96,7 @@ static const option rows[] = {
 static trine_status check_rules(const options *o, const settings *s, bool layout) {
     const bool flipped = s->flip_step > 0, one = layout || s->only;
     const option_rule rules[] = {
-        {"only", layout, "--only is of the standard set, which runs without -- ARGUMENTS"},
+        {"only", layout, "--only selects from the standard set, which runs without -- ARGUMENTS"},
         {"against", s->rotate, "--against and --rotate exclude each other"},
         {"fingerprint", !one, "--fingerprint requires a layout: -- ARGUMENTS, or --only"},
         {"against", !one, "--against requires a layout: -- ARGUMENTS, or --only"},
@@ -265,7 +265,7 @@ static trine_status parse_alone(settings *s, int argc, char **argv) {
     if (status == TRINE_OK || !strstr(text, "unknown option")) return status;
     status_clear();
     return RAISE(TRINE_EINVAL,
-                 "%s\n  - options of the trainer stand behind --: trine-verify [options] -- "
+                 "%s\n  - options of the trainer come after --: trine-verify [options] -- "
                  "--data-path FILE ...",
                  text);
 }

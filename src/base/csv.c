@@ -45,8 +45,8 @@ static trine_status read_quoted(reader *r) {
         if (*r->from == '"') r->from++;
         *r->to++ = *r->from;
     }
-    CHECK(r->from < r->end, TRINE_EDATA, "%s, line %d: a quotation mark has no second", r->path,
-          line);
+    CHECK(r->from < r->end, TRINE_EDATA,
+          "%s, line %d: a quoted field has no closing quotation mark", r->path, line);
     r->from++;
     return TRINE_OK;
 }
@@ -65,7 +65,7 @@ static trine_status read_field(reader *r, bool *row_ends) {
     if (r->from < r->end && *r->from == '"') {
         r->from++;
         TRY(read_quoted(r));
-        CHECK(ends_field(r), TRINE_EDATA, "%s, line %d: text behind a quoted field", r->path,
+        CHECK(ends_field(r), TRINE_EDATA, "%s, line %d: text after a quoted field", r->path,
               r->line);
     }
     while (!ends_field(r)) *r->to++ = *r->from++;

@@ -83,10 +83,10 @@ static int open_target(int folder, char *target) {
 
 static const char *reason(int cause) {
     if (cause == EXDEV)
-        return "which is not in its folder; only links to files of the folder, and those to "
-               "../../blobs in Hugging Face's cache, are followed: put the file there instead";
+        return "which is outside the folder; only links to files in the same folder, or to "
+               "../../blobs in Hugging Face's cache, are followed; replace the link with the file";
     if (cause == ENOENT) return "which does not exist";
-    if (cause == ELOOP) return "which is a link again; put the file there instead";
+    if (cause == ELOOP) return "which is itself a link; replace the first link with the file";
     return strerror(cause);
 }
 

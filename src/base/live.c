@@ -103,15 +103,15 @@ static trine_status refuse(const void *p, live_kind kind, const char *function,
     int word = word_of(p);
     CHECK(p, TRINE_EINVAL, "%s: %s is NULL", function, argument);
     CHECK(word >= 0, TRINE_EINVAL,
-          "%s: %s is no %s: it has been destroyed, or %p never was one; use what the create "
-          "function returned, until it is destroyed",
+          "%s: %s is not a %s: %p has been destroyed, or was never created; pass what the create "
+          "function returned, and only until it is destroyed",
           function, argument, types[kind], p);
     int is = word & (ORPHAN - 1);
     CHECK(is == (int)kind, TRINE_EINVAL, "%s: %s is a %s; it must be a %s", function, argument,
           types[is], types[kind]);
     return RAISE(TRINE_EINVAL,
-                 "%s: %s is a %s whose %s has been destroyed; destroy what is made from another "
-                 "thing first",
+                 "%s: %s is a %s whose %s has been destroyed; destroy an object before the one "
+                 "that it was created from",
                  function, argument, types[kind], owners[kind]);
 }
 

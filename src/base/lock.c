@@ -128,8 +128,8 @@ static trine_status take(name_lock *l, const char *label, bool *done) {
           "%s: %s is writing there; wait until it exits, or choose another name", label,
           read_owner(l, who));
     CHECK(answer == LOCK_TAKEN || made, TRINE_EBUSY,
-          "%s: %s is writing there, or was killed: the file system has no locks (%s), which would "
-          "tell; remove %s if it was killed",
+          "%s: %s is writing there, or was killed: the file system has no locks (%s) that would "
+          "tell which; remove %s if it was killed",
           label, read_owner(l, who), strerror(cause), l->path);
     *done = input_is_named(l->fd, l->path);
     return *done ? write_owner(l, label) : TRINE_OK;

@@ -250,7 +250,8 @@ static void read_blend(cursor *c, const option *row, const char *first) {
         mistake(c->m, "--%s: no file follows the weight %s; expected %s", row->name, f.lone, want);
     else if (room.used >= room.bytes)
         mistake(c->m,
-                "--%s: more than %zu characters; quote a pattern, so that the shell leaves it",
+                "--%s: more than %zu characters; quote patterns, so that the shell does not expand "
+                "them",
                 row->name, room.bytes - 1);
     else
         *(const char **)options_member(c->o, row) = room.text;

@@ -48,7 +48,7 @@ static void say(char text[OPTIONS_TWICE], const options_place *old, const option
         snprintf(text, OPTIONS_TWICE, "%s is overridden by %s of %.120s, line %d", first, later,
                  at->file, at->line);
     else
-        snprintf(text, OPTIONS_TWICE, "%s is overridden by %s, which is behind it", first, later);
+        snprintf(text, OPTIONS_TWICE, "%s is overridden by %s, which comes after it", first, later);
 }
 
 bool options_twice_take(options_twice *t, size_t row, const char *value, options_place at,

@@ -146,10 +146,11 @@ void options_expected(const option *row, char *text, size_t size) {
         return;
     case OPTION_KIND_U64: snprintf(text, size, "an integer from 0 to 2^64 - 1"); return;
     case OPTION_KIND_GLOBS:
-        snprintf(text, size, "a pattern; all together have at most %zu characters", row->room - 1);
+        snprintf(text, size, "a pattern; all patterns together have at most %zu characters",
+                 row->room - 1);
         return;
     case OPTION_KIND_BLEND:
-        snprintf(text, size, "one FILE, or weights, each with files behind it");
+        snprintf(text, size, "one FILE, or weights, each followed by its files");
         return;
     default: snprintf(text, size, "a non-empty string");
     }

@@ -117,8 +117,8 @@ static trine_status name_base(ckpt_source *s) {
     TRY(peft_read_config(&config, s->path));
     s->base = config.base;
     CHECK(s->base && stat(s->base, &is) == 0 && S_ISDIR(is.st_mode) && hf_is(s->base), TRINE_EINVAL,
-          "%s has adapters alone, and their base %s is no Hugging Face folder here; write where it "
-          "is into base_model_name_or_path of its " PEFT_CONFIG_FILE,
+          "%s contains only adapters, and their base %s is not a Hugging Face folder here; write "
+          "the base's path into base_model_name_or_path of its " PEFT_CONFIG_FILE,
           s->path, s->base ? s->base : "(none)");
     return TRINE_OK;
 }

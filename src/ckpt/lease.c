@@ -82,7 +82,7 @@ static bool is_numbered(const char *name) {
 static trine_status find_largest(void *context, const char *dir, const char *name) {
     int64_t *largest = context, n = generation_of(name);
     CHECK(n || !is_numbered(name), TRINE_EDATA,
-          "%s/%s: no job has made this lease: a job's have numbers from 1 to %" PRId64
+          "%s/%s: no job has written this lease: a job's leases are numbered from 1 to %" PRId64
           ", without leading zeros; remove it",
           dir, name, LEASE_MOST - 1);
     if (n > *largest) *largest = n;
@@ -252,7 +252,7 @@ static trine_status claim(lease *l, int64_t n, bool *held) {
     bool done = false;
     CHECK(n < LEASE_MOST, TRINE_EDATA,
           "%s/" PREFIX "%" PRId64
-          ": no job has made this lease, whose number is the last; remove it",
+          ": no job has written this lease: its number is the largest possible; remove it",
           l->dir, n - 1);
     char *path = path_of(l->dir, n);
     CHECK(path, TRINE_ENOMEM, "no memory for a file name");

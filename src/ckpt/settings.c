@@ -269,7 +269,7 @@ static trine_status read_patterns(const cJSON *object, const char **patterns) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "freeze");
     *patterns = cJSON_GetStringValue(item);
     CHECK(!item || (*patterns && json_plain(*patterns)), TRINE_EDATA,
-          "the configuration's \"freeze\" is not a text");
+          "the configuration's \"freeze\" is not a string");
     for (const char *rest = *patterns; rest;) {
         trained_pattern p;
         TRY(trained_next(rest, &p, &rest));
@@ -285,12 +285,12 @@ static trine_status trained_there(const cJSON *object, const trine_model *model,
         tensor t = gpt_tensor(model, n);
         char name[sizeof t.name + TRINE_LAYER_NAME];
         snprintf(name, sizeof name, "%s%s", t.prefix, t.name);
-        CHECK(
-            !trained_by(now, adapters, name) || trained_by(saved, adapters, name), TRINE_EINVAL,
-            "%s was saved with --freeze=%s, and here it is %s%s: %s, which is trained here, has no "
-            "optimizer there; freeze it, or start anew from the weights (--load-weights-only)",
-            path, saved ? saved : " not given", now ? "--freeze=" : "not given", now ? now : "",
-            name);
+        CHECK(!trained_by(now, adapters, name) || trained_by(saved, adapters, name), TRINE_EINVAL,
+              "%s was saved with --freeze=%s, but here it is %s%s: %s is trained here, and the "
+              "checkpoint has no optimizer state for it; freeze it, or start anew from the weights "
+              "(--load-weights-only)",
+              path, saved ? saved : " not given", now ? "--freeze=" : "not given", now ? now : "",
+              name);
     }
     return TRINE_OK;
 }

@@ -41,10 +41,10 @@ static trine_status check_config(const cJSON *root, const char *path) {
     static const char *const tokens[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
     const cJSON *class = json_member(root, "tokenizer_class"),
                 *chat = json_member(root, "chat_template");
-    CHECK(absent(class) || json_text(class), TRINE_EDATA, "%s: tokenizer_class is not a text",
+    CHECK(absent(class) || json_text(class), TRINE_EDATA, "%s: tokenizer_class is not a string",
           path);
     CHECK(absent(chat) || json_text(chat) || cJSON_IsArray(chat), TRINE_EDATA,
-          "%s: chat_template is neither a text nor a list", path);
+          "%s: chat_template is neither a string nor a list", path);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         const cJSON *item = json_member(root, tokens[i]);
         CHECK(absent(item) || is_token(item), TRINE_EDATA, "%s: %s is not a token", path,

@@ -34,7 +34,7 @@ static trine_status read_steps(void *to, const char *text) {
     if (*end != '-') last = end;
     CHECK(*text >= '0' && *text <= '9' && (*end != '-' || (end[1] >= '0' && end[1] <= '9')) &&
               !*last && a >= 1 && b >= a && b < INT_MAX,
-          TRINE_EINVAL, "\"%.40s\" is neither a step, 10, nor two, 10-12", text);
+          TRINE_EINVAL, "\"%.40s\" is neither a step (10) nor a range of steps (10-12)", text);
     *s = (trine_steps){(int)a, (int)b};
     return TRINE_OK;
 }
@@ -49,9 +49,10 @@ static const char *print_steps(const void *at, char text[OPTION_TEXT]) {
 static trine_status read_bytes(void *to, const char *text) {
     double size;
     CHECK(options_bytes(text, 1, &size) && size >= 1, TRINE_EINVAL,
-          "\"%.40s\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)", text);
+          "\"%.40s\" is not a memory size such as 512M or 80G (K, M, G and T: powers of 1024)",
+          text);
     CHECK(strpbrk(text, "KMGT") || size >= 1048576, TRINE_EINVAL,
-          "\"%.40s\" has no unit: 512M, 80G (K, M, G and T: powers of 1024)", text);
+          "\"%.40s\" has no unit; write 512M or 80G (K, M, G and T: powers of 1024)", text);
     *(uint64_t *)to = (uint64_t)size;
     return TRINE_OK;
 }
@@ -79,7 +80,7 @@ static const char *print_marks(const void *at, char text[OPTION_TEXT]) {
 
 static trine_status read_targets(void *to, const char *text) {
     CHECK(strlen(text) < TRINE_LORA_TARGETS && *text && !strpbrk(text, " \t\n"), TRINE_EINVAL,
-          "\"%.40s\" is not a list of names of at most %d letters, q_proj,v_proj", text,
+          "\"%.40s\" is not a list of names, such as q_proj,v_proj, of at most %d characters", text,
           TRINE_LORA_TARGETS - 1);
     memset(to, 0, TRINE_LORA_TARGETS);
     memcpy(to, text, strlen(text));

@@ -19,9 +19,8 @@ static trine_status unknown(const cJSON *run, const char *place, const char *tex
     const char *version = version_of(run);
     bool other = version && strcmp(version, TRINE_VERSION) != 0;
     status_clear();
-    return RAISE(TRINE_EDATA,
-                 "%s: \"%.200s\" is no option with a value that this version has%s%.40s%s", place,
-                 text, other ? "; the log is of version " : "", other ? version : "",
+    return RAISE(TRINE_EDATA, "%s: this version does not accept the option \"%.200s\"%s%.40s%s",
+                 place, text, other ? "; the log is of version " : "", other ? version : "",
                  other ? ", this is " TRINE_VERSION : "");
 }
 
@@ -54,7 +53,8 @@ static const option *find(const options *o, const char *name, size_t length) {
 /* "--num-layers=2", or "--bf16"; also without the dashes. The value points into the text. */
 static trine_status take(logged_options *l, const options *o, const cJSON *run, const char *text,
                          const char *place) {
-    CHECK(text && *text, TRINE_EDATA, "%s: an option of \"run\" is no --NAME=VALUE", place);
+    CHECK(text && *text, TRINE_EDATA, "%s: an option in \"run\" is not of the form --NAME=VALUE",
+          place);
     const char *name = text + 2 * !strncmp(text, "--", 2);
     size_t length = strcspn(name, "=");
     const char *value = name[length] ? name + length + 1 : "on";
@@ -116,6 +116,7 @@ void logged_say_unknown(const cJSON *run, const char *place) {
         fprintf(stderr, "trine: %s: %s%.40s%s%s%.40s%s is ignored\n", place,
                 newer ? "written by version " : "", newer ? version : "",
                 newer ? ", newer than this " TRINE_VERSION ": " : "",
-                member ? "\"run\" has \"" : "", member ? member : "what is not known here",
-                member ? "\", which is not known here and" : "");
+                member ? "\"run\" contains \"" : "",
+                member ? member : "anything unknown to this version",
+                member ? "\", which is unknown to this version and" : "");
 }

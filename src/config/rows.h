@@ -54,9 +54,9 @@ static const option_type bytes_type = {read_bytes, print_bytes};
 static const option rows[] = {
     {OPTION_HEADING("Model")},
     {OF_RUN, OWN, OPTION_WORD("model", trine_run, model, models, "NAME", "custom",
-         "a model, whose sizes the options below override: gpt2 (-medium, -large, -xl), smollm2-135m, llama3.2-1b, "
-         "llama3.1-8b, mistral-7b, qwen2.5-0.5b, qwen3-0.6b and more (a wrong name lists them); custom: gpt2 with "
-         "the token file's vocabulary")},
+         "a model preset; the options below override its sizes: gpt2 (-medium, -large, -xl), smollm2-135m, "
+         "llama3.2-1b, llama3.1-8b, mistral-7b, qwen2.5-0.5b, qwen3-0.6b and more (a wrong name lists them); custom: "
+         "gpt2 with the token file's vocabulary")},
     {MODEL_IF(18), OPTION_WORDS(families), OPTION_TYPE("family", trine_config, model.family, &family_type, "NAME",
          "layers of a block: gpt2, llama, mistral, qwen2, qwen3, or a family that the program has added")},
     {MODEL(1), OPTION_INT("num-layers", trine_config, model.num_layers, "N", 1, 32000, 12,
@@ -101,8 +101,8 @@ static const option rows[] = {
     {MODEL_IF(91), OPTION_DOUBLE("lora-alpha", trine_config, model.lora.alpha, "X", 0, INFINITY, 0,
          "adapters are scaled by X / --lora-rank; 0: 8")},
     {MODEL_IF(92), OPTION_TYPE("lora-targets", trine_config, model.lora.targets, &targets_type, "LIST",
-         "matrices with adapters, by the ends of their names: q_proj,v_proj, or all-linear; otherwise q_proj, v_proj "
-         "and c_attn, those of them that the family has")},
+         "matrices with adapters, by the ends of their names: q_proj,v_proj, or all-linear; otherwise those of "
+         "q_proj, v_proj and c_attn that the family has")},
     {MODEL_IF(93), OPTION_FLAG("lora-rslora", trine_config, model.lora.rslora,
          "scale adapters by --lora-alpha / sqrt(--lora-rank)")},
     {NUMBERS_IF(94), OPTION_DOUBLE("lora-dropout", trine_config, model.lora.dropout, "P", OPTION_FRACTION, 0,
@@ -114,10 +114,11 @@ static const option rows[] = {
 
     {NUMBERS_IF(80), .room_base = CONFIG_RUN, OPTION_GLOBS("freeze", trine_config, model.trained, '-', trine_run,
          trained_words, "GLOB",
-         "do not train the tensors whose names in files match, e.g. 'model.layers.[0-7].*'; may be repeated, also "
-         "with --train: of all patterns the last that matches a tensor counts")},
+         "do not train the tensors whose names in files match, e.g. 'model.layers.[0-7].*'; may be repeated and "
+         "mixed with --train: the last pattern that matches a tensor counts")},
     {OWN, .room_base = CONFIG_RUN, OPTION_GLOBS("train", trine_config, model.trained, '+', trine_run, trained_words,
-         "GLOB", "train the tensors whose names match, after --freeze of more, e.g. --freeze '*' --train '*.bias'")},
+         "GLOB", "train the tensors whose names match, even if an earlier --freeze matches them, e.g. --freeze '*' "
+         "--train '*.bias'")},
 
     {OPTION_HEADING("Parallelism")},
 #define AXIS_ROW(axis, member, long_name, help)                                                                      \
@@ -138,7 +139,8 @@ static const option rows[] = {
     {JOINT_SEEN, OPTION_FLAG("split-backward", trine_config, parallel.split_backward,
          "send the gradient of a block's input before computing its parameter gradients")},
     {LAYOUT_IF(68), OPTION_FLAG("exact", trine_config, parallel.exact,
-         "equal bits on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of two, or tp 1")},
+         "bitwise equal results on any layout: dp must divide --exact-dp, and --exact-tp / tp must be a power of "
+         "two, or tp 1")},
     {LAYOUT_IF(69), OPTION_INT("exact-dp", trine_config, parallel.exact_dp, "D", 0, INT_MAX, 0,
          "--exact: add over dp as D ranks do; 0: one for each micro-batch of a step")},
     {LAYOUT_IF(70), OPTION_INT("exact-tp", trine_config, parallel.exact_tp, "T", 0, INT_MAX, 0,
@@ -162,15 +164,15 @@ static const option rows[] = {
     {JOINT_SEEN, OPTION_INT("ranks-per-node", trine_config, parallel.ranks_per_node, "N", 0, INT_MAX, 0,
          "ranks per node; 0: as detected by MPI")},
     {JOINT, OPTION_TYPE("memory", trine_config, parallel.memory, &bytes_type, "SIZE",
-         "memory of a rank: 512M, 80G; --dry-run says whether the layout fits and what would, a run that does not "
-         "fit is refused, --plan auto chooses one that does; otherwise not limited")},
+         "memory of a rank: 512M, 80G; --dry-run says whether the layout fits and what would; a run that does not "
+         "fit is refused; --plan auto chooses a layout that fits; otherwise not limited")},
     {JOINT_SEEN, OPTION_CHOICE("transport", trine_config, parallel.transport, transports, TRINE_TRANSPORT_AUTO,
          "transport; mpi: messages; shm: shared memory of the node; nccl: NCCL, or refuse to run; auto: shm where "
          "two ranks share a node, nccl where each rank has a GPU")},
     {JOINT_SEEN, OPTION_FLAG("ordered-reductions", trine_config, parallel.ordered_reductions,
          "nccl: reduce in rank order, bitwise equal to the other transports")},
     {JOINT, OPTION_INT("nccl-lane-ctas", trine_config, parallel.nccl_lane_ctas, "N", 0, 64, 8,
-         "nccl: multiprocessors that a message between stages takes at most, while it waits too; 0: NCCL's choice")},
+         "nccl: most multiprocessors that a message between stages occupies, also while it waits; 0: NCCL's choice")},
     {JOINT, OPTION_FLAG("stage-messages", trine_config, parallel.stage_messages,
          "cuda: stage messages through host memory even if MPI is CUDA-aware")},
     {LAYOUT(67), OPTION_WORD("device", trine_config, parallel.device, devices, NULL, "cpu", "compute device")},
@@ -179,15 +181,15 @@ static const option rows[] = {
     {NUMBERS(29), OPTION_FLAG("tf32", trine_config, parallel.tf32,
          "cuda: use TF32 for matrix products; faster, less accurate")},
     {OF_RUN, JOINT_SEEN, OPTION_WORD("plan", trine_run, plan, plans, NULL, NULL,
-         "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); of dp, tp, pp, "
-         "virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism what is given is kept")},
+         "choose the layout: the fastest that fits, by a forecast for --hardware (docs/planning.md); given options "
+         "are kept: dp, tp, pp, virtual stages, schedule, ZeRO, micro-batch, recomputation, sequence parallelism")},
     {OF_RUN, OWN, OPTION_READS, OPTION_STRING("hardware", trine_run, hardware, "NAME", NULL,
          "--plan: the machine, as in trine-plan: h100, ... or the path of a file that trine-doctor --write-hardware "
          "writes; its device is the default of --device")},
     {OWN_SEEN, OPTION_INT("threads", trine_config, parallel.threads, "N", 0, 4096, 0,
          "threads per rank; 0: from the affinity mask and the ranks of the node")},
     {LAYOUT_IF(71), OPTION_FLAG("exact-threads", trine_config, parallel.exact_threads,
-         "the same bits on any number of threads: cpu: multiply by oneDNN's brgemm alone, or refuse to run")},
+         "bitwise equal results on any number of threads; cpu: multiply only by oneDNN's brgemm, or refuse to run")},
     {LAYOUT_IF(95), OPTION_CHOICE("cpu-level", trine_config, parallel.cpu_level, cpu_levels, TRINE_CPU_AUTO,
          "cpu: instructions of kernels and oneDNN, the same on all ranks; auto: the highest that the build and all "
          "ranks have")},
@@ -243,8 +245,8 @@ static const option rows[] = {
     {NUMBERS(35), OPTION_INT("lr-decay-iters", trine_config, optimizer.lr_decay_iters, "N", 0, INT_MAX, 0,
          "step at which the decay ends; 0: --train-iters")},
     {NUMBERS(36), OPTION_CHOICE("lr-decay-style", trine_config, optimizer.lr_decay_style, decays, TRINE_DECAY_COSINE,
-         "learning rate decay function; wsd: --lr until the last --lr-wsd-decay-iters steps, which with "
-         "--max-minutes begin in time")},
+         "learning rate decay function; wsd: --lr until the last --lr-wsd-decay-iters steps; with --max-minutes the "
+         "decay starts early enough to end in time")},
     {NUMBERS_IF(76), OPTION_INT("lr-wsd-decay-iters", trine_config, optimizer.lr_wsd_decay_iters, "N", 0, INT_MAX, 0,
          "--lr-decay-style wsd: steps of its decay")},
     {NUMBERS_IF(77), OPTION_CHOICE("lr-wsd-decay-style", trine_config, optimizer.lr_wsd_decay_style, wsd_decays,
@@ -275,8 +277,8 @@ static const option rows[] = {
     {OF_CHECKPOINT, JOINT, OPTION_INT("keep", trine_checkpoint, keep, "N", 0, INT_MAX, 0,
          "number of newest checkpoints to keep; 0: all")},
     {OF_CHECKPOINT, JOINT, OPTION_TYPE("save-at-tokens", trine_checkpoint, save_at_tokens, &marks_type, "LIST",
-         "counts of tokens with checkpoints that --keep never removes, e.g. 1M,10M,100M: after the step that reaches "
-         "each")},
+         "counts of tokens, e.g. 1M,10M,100M: save after the step that reaches each; --keep never removes these "
+         "checkpoints")},
     {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_WORDS(newest), OPTION_READS, OPTION_STRING("load", trine_checkpoint,
          load, "PATH", NULL,
          "checkpoint, folder of checkpoints or Hugging Face folder to load, saved under any layout; auto: the newest "
@@ -286,9 +288,10 @@ static const option rows[] = {
          "load only the weights; start at step 0 with a new optimizer")},
     {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_READS, OPTION_STRING("pretrained-checkpoint",
          trine_checkpoint, pretrained, "PATH", NULL,
-         "with --load auto: what to load the weights of, as with --finetune, where --save has no checkpoint yet")},
+         "with --load auto: a checkpoint to load the weights from, as with --finetune, while --save has no "
+         "checkpoint yet")},
     {OF_CHECKPOINT, GIVEN_ASSUMED, OPTION_READS, OPTION_STRING("adapter", trine_checkpoint, adapter, "FOLDER", NULL,
-         "low-rank adapters as PEFT writes them, which are added to the weights that a new run begins with")},
+         "low-rank adapters as PEFT writes them, to add to the weights that a new run begins with")},
     {OF_CHECKPOINT, JOINT_ASSUMED, .alias = "exit-duration-in-mins", OPTION_DOUBLE("max-minutes", trine_checkpoint,
          max_minutes, "X", 0, INFINITY, 0,
          "save and exit with status 75 after this many minutes; 0: never; --lr-decay-style wsd: decay and end "
@@ -297,12 +300,12 @@ static const option rows[] = {
     {OPTION_HEADING("Data and output")},
     {GIVEN_ASSUMED, .room_base = CONFIG_RUN, OPTION_TOKENS, OPTION_BLEND("data-path", trine_config, data.data_path,
          trine_run, data_words, "FILE",
-         "training token files or glob patterns; a blend: weights with files behind each, as 0.7 'a_*.bin' 0.3 "
-         "b.bin")},
+         "training token files or glob patterns; a blend: weights, each followed by its files, e.g. 0.7 'a_*.bin' "
+         "0.3 b.bin")},
     {GIVEN, .room_base = CONFIG_RUN, OPTION_WORDS(no_file), OPTION_TOKENS, OPTION_BLEND("val-data-path", trine_config,
          data.val_data_path, trine_run, val_data_words, "FILE",
-         "the same for the validation; none: without; otherwise PREFIX_val.bin beside a --data-path "
-         "PREFIX_train.bin, if it is there")},
+         "the same for validation; none: no validation; otherwise PREFIX_val.bin beside a --data-path "
+         "PREFIX_train.bin, if it exists")},
     {GIVEN_ASSUMED, .alias = "tokenizer-model", OPTION_READS, OPTION_STRING("tokenizer", trine_config, data.tokenizer,
          "PATH", NULL,
          "tokenizer.json or its folder: must fit the vocabulary and the token files, and is saved in checkpoints; "
@@ -336,7 +339,7 @@ static const option rows[] = {
          "write all ranks' instructions, waits, collectives and messages of some steps as one file for "
          "ui.perfetto.dev, replacing it")},
     {JOINT, OPTION_TYPE("trace-steps", trine_config, trace.steps, &steps_type, "A-B",
-         "--trace: the first and the last step, or one; otherwise 10-12")},
+         "--trace: the first and the last step, or one step; otherwise 10-12")},
     {JOINT, OPTION_FLAG("no-ring", trine_config, trace.no_ring,
          "do not record the last two steps, which are written when a run hangs, fails, meets a NaN or gets SIGUSR2")},
 
@@ -346,8 +349,8 @@ static const option rows[] = {
     {OF_RUN, OWN, OPTION_FLAG_OF("explain", trine_run, explain, explanations, explain_what,
          "print every stage's program, or the model's layers, then exit; no mpirun needed")},
     {OF_RUN, OWN, OPTION_FLAG("layouts", trine_run, layouts,
-         "print on which layouts the run can go on when --ranks ranks are left, the best first, then exit; no mpirun "
-         "needed")},
+         "print the layouts on which the run can continue when --ranks ranks are left, the best first, then exit; no "
+         "mpirun needed")},
     {OF_RUN, OWN, OPTION_INT("ranks", trine_run, ranks, "N", 0, INT_MAX, 0,
          "number of ranks assumed by --dry-run, --explain and --layouts; 0: dp x tp x pp")},
     {OF_RUN, OWN, OPTION_WRITES, OPTION_STRING("export-schedule", trine_run, export_schedule, "FILE", NULL,

@@ -99,17 +99,16 @@ trine_status prove_contribute(prove_stage *s, const instr *i, const char *what, 
     term own = term_own(pool, i->micro);
     char text[96];
     if (spec_begins_lane(s->p->spec, i->micro)) {
-        PROVE(
-            *lane == TERM_NONE,
-            "sets the gradient of %s, which has micro-batches %s that are not summed over dp: they "
-            "are lost",
-            what, micros_of(s, *lane, text));
+        PROVE(*lane == TERM_NONE,
+              "overwrites the gradient of %s, which contains micro-batches %s that are not summed "
+              "over dp: they are lost",
+              what, micros_of(s, *lane, text));
         *lane = stored(s, own);
         return TRINE_OK;
     }
     PROVE(*lane != TERM_NONE,
-          "adds micro-batch %d to the gradient of %s, which has nothing of this step", i->micro,
-          what);
+          "adds micro-batch %d to the gradient of %s, which contains nothing of this step",
+          i->micro, what);
     *lane = stored(s, term_onto(pool, *lane, own));
     return TRINE_OK;
 }
@@ -190,9 +189,10 @@ trine_status prove_sum_dp(prove_stage *s, const char *what, term *lane, term *su
           "%s has no gradients that are not summed over dp: they would count %d times", what,
           s->all->model->dp);
     PROVE(!first || *sum == TERM_NONE,
-          "sets the sum of %s over dp, which has other micro-batches: they are lost", what);
+          "overwrites the sum of %s over dp, which contains other micro-batches: they are lost",
+          what);
     PROVE(first || *sum != TERM_NONE,
-          "adds micro-batches %s to the sum of %s over dp, which has nothing of this step",
+          "adds micro-batches %s to the sum of %s over dp, which contains nothing of this step",
           micros_of(s, *lane, text), what);
     term more = TERM_NONE;
     TRY(sum_over(s, *lane, onto ? *sum : TERM_NONE, &more));

@@ -35,7 +35,7 @@ static trine_status take_text(json_scan *s, const reading *r, const char **text,
     TRY(json_scan_string(s, &to));
     to.out[to.count] = '\0'; /* at the last quotation mark, or before it */
     if (to.replaced)
-        return json_scan_fault(s, begin, "half of a surrogate pair, which is no character");
+        return json_scan_fault(s, begin, "half of a surrogate pair, which is not a character");
     if (memchr(to.out, '\0', to.count)) return json_scan_fault(s, begin, "a character of 0");
     *text = to.out;
     *bytes = to.count;
@@ -113,11 +113,11 @@ static trine_status read_member(json_scan *s, void *context) {
     TRY(take_name(s, r, &name));
     for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
         CHECK_ROW(strcmp(name, unread[i]) || is_empty(s), s,
-                  "message %zu has \"%s\", which is not read here", number, unread[i]);
+                  "message %zu has \"%s\", which is not supported", number, unread[i]);
     const char **member = member_of(r, name);
     if (!member) return json_scan_value(s, 2);
     CHECK_ROW(!*member, s, "message %zu has \"%s\" twice, or under another name", number, name);
-    CHECK_ROW(json_scan_peek(s) == '"', s, "message %zu: its \"%s\" is no string", number, name);
+    CHECK_ROW(json_scan_peek(s) == '"', s, "message %zu: its \"%s\" is not a string", number, name);
     return take_text(s, r, member, &bytes);
 }
 
@@ -126,7 +126,7 @@ static trine_status read_message(json_scan *s, void *context) {
     size_t number = r->row->count + 1;
     chat_role role;
     r->role = r->content = NULL;
-    CHECK_ROW(json_scan_take(s, '{'), s, "message %zu is no object", number);
+    CHECK_ROW(json_scan_take(s, '{'), s, "message %zu is not an object", number);
     TRY(json_scan_each(s, '}', read_member, r));
     CHECK_ROW(r->role && r->content, s, "message %zu has no \"%s\"", number,
               r->role ? "content" : "role");
@@ -141,7 +141,8 @@ static trine_status read_messages(json_scan s, reading *r, int key, chat_role ro
     s.at = r->at[key];
     if (json_scan_take(&s, '[')) return json_scan_each(&s, ']', read_message, r);
     CHECK_ROW(role != CHAT_ROLES && json_scan_peek(&s) == '"', &s, "\"%s\" is %s", keys[key],
-              role == CHAT_ROLES ? "no list of messages" : "neither a text nor a list of messages");
+              role == CHAT_ROLES ? "not a list of messages"
+                                 : "neither a text nor a list of messages");
     TRY(take_text(&s, r, &text, &bytes));
     return add_message(r->row, role, text);
 }
@@ -164,7 +165,7 @@ static trine_status find_key(json_scan *s, void *context) {
 static trine_status read_text(json_scan s, reading *r) {
     chat_row *row = r->row;
     s.at = r->at[TEXT];
-    CHECK_ROW(json_scan_peek(&s) == '"', &s, "\"%s\" is no string", keys[TEXT]);
+    CHECK_ROW(json_scan_peek(&s) == '"', &s, "\"%s\" is not a string", keys[TEXT]);
     return take_text(&s, r, &row->text, &row->bytes);
 }
 
@@ -173,7 +174,7 @@ static trine_status read_kind(json_scan s, reading *r) {
     chat_row *row = r->row;
     bool talk = at[MESSAGES] || at[CONVERSATIONS], pair = at[PROMPT] && at[COMPLETION];
     int extra = at[SYSTEM] ? SYSTEM : TOOLS;
-    CHECK_ROW(!talk || !at[extra], &s, "\"%s\" beside \"%s\" is not read here", keys[extra],
+    CHECK_ROW(!talk || !at[extra], &s, "\"%s\" beside \"%s\" is not supported", keys[extra],
               keys[at[MESSAGES] ? MESSAGES : CONVERSATIONS]);
     if (talk) return read_messages(s, r, at[MESSAGES] ? MESSAGES : CONVERSATIONS, CHAT_ROLES);
     if (pair) {

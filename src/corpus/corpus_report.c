@@ -47,7 +47,7 @@ void report_left_out(const char *what, uint64_t count) {
 
 void report_replaced(const corpus_counts *c) {
     if (c->replaced)
-        printf("%" PRIu64 " sequences of bytes that are no UTF-8 became U+FFFD\n", c->replaced);
+        printf("%" PRIu64 " sequences of bytes that are not UTF-8 became U+FFFD\n", c->replaced);
 }
 
 void report_newer(const newer_chars *n) {

@@ -16,7 +16,7 @@ typedef struct {
 
 static trine_status read_text(json_scan *s, const search *of) {
     json_taker text = {.out = of->out};
-    if (json_scan_peek(s) != '"') return json_scan_fault(s, s->at, "the text is no string");
+    if (json_scan_peek(s) != '"') return json_scan_fault(s, s->at, "the text is not a string");
     TRY(json_scan_string(s, &text));
     *of->value = (json_line_value){text.count, text.replaced};
     return TRINE_OK;

@@ -114,8 +114,8 @@ static trine_status read_text(reader *r, byte_source *from, const char *name) {
         r->end->counts.bad++;
         return TRINE_OK;
     }
-    CHECK(!zero, TRINE_EDATA, "%s: no text: byte %td is 0; --skip-bad leaves such inputs out", name,
-          zero - text);
+    CHECK(!zero, TRINE_EDATA, "%s: not a text: byte %td is 0; --skip-bad leaves such inputs out",
+          name, zero - text);
     if (got < window(r)) return job_add_text(r->batch, name, got);
     return read_long_text(r, from, name, text);
 }

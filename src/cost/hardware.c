@@ -62,7 +62,7 @@ static trine_status check_known(const cJSON *root, const char *path) {
         bool known = false;
         for (size_t n = 0; n < NAMES && !known; n++) known = !strcmp(item->string, name_of(n));
         if (!known) return refuse_unknown(item->string, path);
-        CHECK(json_member(root, item->string), TRINE_EDATA, "%s: \"%s\" is there twice", path,
+        CHECK(json_member(root, item->string), TRINE_EDATA, "%s: \"%s\" appears twice", path,
               item->string);
     }
     return TRINE_OK;

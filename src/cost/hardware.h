@@ -26,7 +26,7 @@
     X(matmul_efficiency, 0.001, 1, "of products whose tiles fill the processors")                                    \
     X(tile_rows, 1, 4096, "rows of the tile of a product that one processor computes")                               \
     X(tile_columns, 1, 4096, "its columns")                                                                          \
-    X(tile_depth, 0, 65536, "depth of a product in whose time a tile begins and ends")                               \
+    X(tile_depth, 0, 65536, "depth of a product that takes as long as a tile's start and end")                       \
     X(processors, 1, 1e6, "processors that compute tiles at one time")                                               \
     X(memory_rate, 1e6, 1e16, "bytes a second of the memory")                                                        \
     X(memory_efficiency, 0.001, 1, "of operators that only move bytes")                                              \
@@ -59,7 +59,7 @@ typedef struct {
 /* X(member, least, most, default, meaning): what a file may leave out. */
 #define HARDWARE_MORE_LIST(X)                                                                                        \
     X(cores, 0, 65536, 0, "cores of a node, which its ranks share; 0: a rank has a processor of its own")            \
-    X(host_moves, 0, 1, 0, "1: the ranks' processors move data, so that nothing moves beside computation")
+    X(host_moves, 0, 1, 0, "1: the ranks' processors move data, so no transfer overlaps computation")
 
 typedef struct {
 #define HARDWARE_MEMBER(name, least, most, meaning) double name;

@@ -62,8 +62,8 @@ static bool is_number(const char *word) {
 static trine_status open_pairs(blend *b, char **words, size_t count) {
     for (size_t i = 0, end; i < count; i = end) {
         CHECK(shares_is_weight(words[i]), TRINE_EINVAL,
-              "\"%s\" is not a weight; a blend has weights, each with paths behind it, as in "
-              "0.7 'a_*.bin' 0.3 b.bin",
+              "\"%s\" is not a weight; a blend has weights, each followed by its paths, as in 0.7 "
+              "'a_*.bin' 0.3 b.bin",
               words[i]);
         for (end = i + 1; end < count && !is_number(words[end]);) end++;
         CHECK(end > i + 1, TRINE_EINVAL, "no path follows the weight %s", words[i]);
@@ -131,10 +131,10 @@ static trine_status check_windows(const blend *b) {
     for (int i = 1; i < b->count; i++) {
         const tokens *t = b->sources[i].tokens;
         bool has = tokens_window(t) != 0;
-        CHECK(
-            has == (tokens_window(first) != 0), TRINE_EDATA,
-            "%s has windows, with masks and documents, but %s has tokens only; a blend has either",
-            tokens_path(has ? t : first), tokens_path(has ? first : t));
+        CHECK(has == (tokens_window(first) != 0), TRINE_EDATA,
+              "%s has windows, with masks and documents, but %s has tokens only; a blend needs "
+              "files of one kind",
+              tokens_path(has ? t : first), tokens_path(has ? first : t));
     }
     return TRINE_OK;
 }

@@ -20,7 +20,7 @@ static trine_status check_no_header(const format_file *file, const token_format 
 static trine_status find_raw(const format_file *file, format_ids *ids) {
     CHECK(file->bytes, TRINE_EDATA, "%s: the file is empty", file->path);
     CHECK(file->bytes % sizeof(uint16_t) == 0, TRINE_EDATA,
-          "%s: %" PRIu64 " bytes are no whole number of uint16 tokens", file->path, file->bytes);
+          "%s: %" PRIu64 " bytes are not a whole number of uint16 tokens", file->path, file->bytes);
     TRY(check_no_header(file, &format_llmc));
     TRY(check_no_header(file, &format_windows));
     *ids = (format_ids){.count = file->bytes / sizeof(uint16_t), .width = sizeof(uint16_t)};

@@ -41,7 +41,8 @@ static trine_status program_failed(trine_status status, const char *function,
 
 static trine_status count_samples(program_source *s) {
     TRY_PROGRAM(s->calls.count(s->calls.context, &s->samples), "count", NULL);
-    CHECK(s->samples, TRINE_EDATA, "the program's samples: there are 0; a training needs one");
+    CHECK(s->samples, TRINE_EDATA,
+          "the program's samples: there are 0; training needs at least one");
     return TRINE_OK;
 }
 
@@ -87,7 +88,7 @@ uint64_t program_source_fingerprint(const program_source *s) {
 static trine_status memory_count(void *context, uint64_t *samples) {
     const trine_memory *m = context;
     CHECK(m && m->tokens && m->length > 0, TRINE_EINVAL,
-          "trine_memory has no tokens, or a length that is not positive");
+          "trine_memory has no tokens, or its length is not positive");
     CHECK(m->count > (uint64_t)m->length, TRINE_EDATA,
           "trine_memory: %" PRIu64 " tokens are too few; one sample of sequence length %d needs %d",
           m->count, m->length, m->length + 1);
@@ -99,8 +100,9 @@ static trine_status memory_fill(void *context, uint64_t sample, int length, int3
                                 uint8_t *mask) {
     const trine_memory *m = context;
     (void)mask;
-    CHECK(length == m->length, TRINE_EINVAL, "trine_memory has samples of %d, the model of %d",
-          m->length, length);
+    CHECK(length == m->length, TRINE_EINVAL,
+          "trine_memory has samples of %d tokens, but the model's sequence length is %d", m->length,
+          length);
     memcpy(tokens, m->tokens + sample * (uint64_t)length, ((size_t)length + 1) * sizeof *tokens);
     return TRINE_OK;
 }
@@ -108,7 +110,8 @@ static trine_status memory_fill(void *context, uint64_t sample, int length, int3
 trine_status program_source_prepare(program_source *s, size_t T) {
     const trine_memory *m = s->calls.fill == memory_fill ? s->calls.context : NULL;
     CHECK(!m || (size_t)m->length == T, TRINE_EINVAL,
-          "trine_memory has samples of %d, the model of %zu", m->length, T);
+          "trine_memory has samples of %d tokens, but the model's sequence length is %zu",
+          m->length, T);
     s->tokens = malloc((T + 1) * sizeof *s->tokens);
     if (s->calls.has_mask) s->mask = malloc(T);
     CHECK(s->tokens && (s->mask || !s->calls.has_mask), TRINE_ENOMEM,

@@ -146,11 +146,10 @@ static trine_status check_names(const char *path) {
         if (shard_name_is_left(entry->d_name, name, base, true))
             snprintf(left, sizeof left, "%s", entry->d_name);
     if (all) closedir(all);
-    CHECK(
-        !left[0], TRINE_EDATA,
-        "%s: not all files of this corpus have their names: %s%s has none yet; trine-tokens is at "
-        "it, or was killed: then remove these files and make them again",
-        path, folder, left);
+    CHECK(!left[0], TRINE_EDATA,
+          "%s: this corpus is incomplete: %s%s does not have its final name yet; trine-tokens is "
+          "still writing it, or was killed: then remove these files and make them again",
+          path, folder, left);
     return TRINE_OK;
 }
 

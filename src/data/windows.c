@@ -39,7 +39,8 @@ trine_status window_put(window_layout l, const int32_t *ids, const uint8_t *flag
                         window_place place, unsigned char *record, uint32_t *supervised) {
     uint32_t count = 0;
     CHECK(flags[0] & WINDOW_BEGINS, TRINE_EDATA,
-          "%s: window %" PRIu64 ": its first token begins no document", place.path, place.number);
+          "%s: window %" PRIu64 ": its first token does not begin a document", place.path,
+          place.number);
     memset(record, 0, window_bytes(l));
     for (uint32_t t = 0; t < l.T; t++) {
         CHECK(flags[t] != (WINDOW_SUPERVISED | WINDOW_BEGINS), TRINE_EDATA,

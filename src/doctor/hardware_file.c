@@ -206,7 +206,7 @@ static void set_numbers(bench *b) {
 static void set_sources(const bench *b, const char *measured,
                         hardware_source sources[HARDWARE_MEMBERS]) {
     static const hardware_source none = {
-        "stated", "no number of a CPU: its products are measured by their shapes"};
+        "stated", "not used for a CPU: its products are measured by their shapes"};
     static const hardware_source assumed = {"stated", "assumption: this job did not measure it"};
     bool links = b->size > 1 && b->done == b->stages, network = b->job->pair_count > 0;
     for (int n = 0; n < HARDWARE_MEMBERS; n++) sources[n] = (hardware_source){"measured", measured};
@@ -313,7 +313,7 @@ static trine_status read_about(const char *path, char **text, size_t *bytes, cha
     cJSON_Delete(root);
     TRY(status);
     CHECK(strstr(about, PARTIAL), TRINE_EDATA,
-          "--write-hardware: %s exists and is no partial hardware file; move it away", path);
+          "--write-hardware: %s exists and is not a partial hardware file; move it away", path);
     return TRINE_OK;
 }
 
@@ -335,11 +335,11 @@ static trine_status take_partial(bench *b, FILE *out) {
     if (status == TRINE_OK && done) {
         b->h.measured = h->measured;
         b->done = done;
-        fprintf(out, "\n%s has %d of %d stages of an earlier job, which are not measured again\n",
+        fprintf(out,
+                "\n%s contains %d of %d stages from an earlier job; they are not measured again\n",
                 path, done, b->stages);
     } else if (status == TRINE_OK && is[0]) {
-        fprintf(out, "\n%s is of another measurement, \"%s\": it is not used, and replaced\n", path,
-                is);
+        fprintf(out, "\n%s is from another measurement, \"%s\", and is replaced\n", path, is);
     }
     free(h);
     free(text);
@@ -464,7 +464,7 @@ static trine_status check_nodes(const bench *b) {
     int32_t sizes[2] = {b->size, -b->size};
     TRY(trine_all_reduce(world, sizes, sizes, 2, TRINE_I32, TRINE_MAX));
     CHECK(sizes[0] == -sizes[1], TRINE_EUNSUPPORTED,
-          "--write-hardware: nodes have %d to %d ranks; start as many on each", -sizes[1],
+          "--write-hardware: nodes have %d to %d ranks; start the same number on each", -sizes[1],
           sizes[0]);
     return TRINE_OK;
 }

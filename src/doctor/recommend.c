@@ -101,7 +101,7 @@ void recommend(recommendation *best, const node_cores *node) {
 
 const char *recommend_reason(char *text, size_t size, const recommendation *r) {
     if (r->few)
-        snprintf(text, size, "as many ranks as the memory is enough for, with all of %d cores",
+        snprintf(text, size, "as many ranks as fit in the memory, with all of %d cores",
                  r->quota ? r->quota : r->cores);
     else if (r->quota)
         snprintf(text, size, "the control group allows %d of %d cores at a time", r->quota,

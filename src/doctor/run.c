@@ -141,10 +141,9 @@ static trine_status check_idle(const examination *v, bool *busy) {
     const doctor_rank *r = judge_busiest(&job);
     *busy = r && !v->options->quick;
     CHECK(!*busy || v->options->busy, TRINE_EUNSUPPORTED,
-          "--write-hardware: something else runs on %s: rank %d's threads had %.0f%% of their "
-          "cores' time, and on an idle "
-          "machine have %.0f%% or more; end it (top), look at the control group's limits, or "
-          "measure so with --busy",
+          "--write-hardware: another program runs on %s: rank %d's threads got %.0f%% of their "
+          "cores' time, and on an idle machine get %.0f%% or more; end it (top), check control "
+          "group limits, or measure anyway with --busy",
           r->host, r->rank, 100 * r->share, 100 * JUDGE_SHARE);
     return TRINE_OK;
 }

@@ -136,7 +136,7 @@ static trine_status read_label(choice_question *q, const cJSON *line, const char
 static trine_status read_question(choice_question *q, const cJSON *line, const char *where) {
     const cJSON *endings = json_member(line, "endings"), *one;
     TRY(read_context(q, line, where));
-    CHECK(cJSON_IsArray(endings), TRINE_EDATA, "%s: \"endings\" must be a list of texts", where);
+    CHECK(cJSON_IsArray(endings), TRINE_EDATA, "%s: \"endings\" must be a list of strings", where);
     cJSON_ArrayForEach(one, endings) TRY(read_ending(q, one, where));
     CHECK(q->count > 1, TRINE_EDATA, "%s: %d endings; at least 2 are needed", where, q->count);
     return read_label(q, line, where);

@@ -47,7 +47,7 @@ static trine_status check_config(const trine_generator *g, device_config *config
     CHECK(c->timeout >= 0 && isfinite(c->timeout), TRINE_EINVAL,
           "--timeout %g: must be a finite number from 0 on (0: never)", c->timeout);
     CHECK((unsigned)c->transport < TRINE_TRANSPORTS, TRINE_EINVAL,
-          "--transport: %d is none (valid: 0 to %d: auto, mpi, shm, nccl)", (int)c->transport,
+          "--transport %d: must be from 0 to %d (auto, mpi, shm, nccl)", (int)c->transport,
           (int)TRINE_TRANSPORTS - 1);
     CHECK(c->type == TRINE_F32 || c->type == TRINE_BF16 || c->type == TRINE_F16, TRINE_EINVAL,
           "invalid weight type %d (valid: fp32, bf16, fp16)", (int)c->type);

@@ -13,8 +13,8 @@ static trine_status add_alpha(gguf_job *j) {
     const trine_lora *l = &j->model.lora;
     double alpha = lora_scale(l) * l->rank;
     CHECK(alpha >= FLT_MIN && alpha <= FLT_MAX, TRINE_EINVAL,
-          "%s: adapters of rank %d with the scale %g: a GGUF file has the scale times the rank, in "
-          "float32",
+          "%s: adapters of rank %d with the scale %g: rank x scale, which a GGUF file contains, "
+          "must be a positive float32",
           j->source->path, l->rank, lora_scale(l));
     gguf_f32(j->file, "adapter.lora.alpha", alpha);
     return TRINE_OK;

@@ -56,8 +56,8 @@ static const gguf_family families[] = {
 static trine_status check_model(const gguf_family *f, const trine_model *m, const char *path) {
     gpt_shape s = gpt_unsharded_shape(m);
     CHECK(f->rope_factors || s.rope_scaling.kind != TRINE_ROPE_LLAMA3, TRINE_EINVAL,
-          "%s: rope scaling llama3: llama.cpp has it in its Llamas, and this is a %s", path,
-          f->architecture);
+          "%s: rope scaling llama3: llama.cpp supports it only in Llama models, and this is a %s",
+          path, f->architecture);
     CHECK(!f->square || s.H * gpt_head_width(&s) == s.C, TRINE_EINVAL,
           "%s: %zu heads of width %zu are %zu wide, and llama.cpp's %s has them as wide as its "
           "hidden size %zu",

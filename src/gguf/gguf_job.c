@@ -143,8 +143,8 @@ static trine_status write_out(gguf_job *j, const char *out, trine_status (*descr
     TRY(describe(j));
     if (j->odd)
         fprintf(j->request->notes,
-                "%zu matrices are f16, because their rows are no multiple of 32 numbers, which "
-                "%s wants\n",
+                "%zu matrices are f16, because their rows are not a multiple of 32 numbers, which "
+                "%s requires\n",
                 j->odd, gguf_type_name(j->request->type));
     TRY(source_mode(j->source, &mode));
     ending_add(j->making.now);

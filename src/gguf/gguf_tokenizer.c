@@ -62,7 +62,7 @@ static trine_status add_ends(gguf *g, const ggml_tokenizer *t, hf_tokens known, 
     if (end < 0) end = known.end;
     if (begin < 0) begin = known.begin >= 0 ? known.begin : end;
     CHECK(end >= 0, TRINE_EUNSUPPORTED,
-          "%s: no token is known to end a text, and GGUF has no word for that; name one in "
+          "%s: no token is known to end a text, and a GGUF file needs one; name it in "
           "tokenizer_config.json (eos_token)",
           path);
     gguf_u32(g, KEY "bos_token_id", (uint32_t)begin);

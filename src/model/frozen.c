@@ -21,7 +21,7 @@ static const char *next(const char *list, trained_pattern *out) {
 trine_status trained_next(const char *list, trained_pattern *out, const char **rest) {
     *rest = next(list, out);
     CHECK((*list == '+' || *list == '-') && out->length, TRINE_EINVAL,
-          "--freeze, --train: behind a comma \"%.60s\" must begin with - or +", list);
+          "--freeze, --train: after a comma \"%.60s\" must begin with - or +", list);
     CHECK(out->length <= TRINE_PATTERN, TRINE_EINVAL,
           "--freeze, --train: a pattern of %zu characters; at most %d are allowed", out->length,
           TRINE_PATTERN);

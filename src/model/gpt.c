@@ -99,7 +99,7 @@ trine_status gpt_check_tp(const trine_model *m, const char *option, int tp) {
           "%s %d: must divide --num-attention-heads %d and --ffn-hidden-size %d", option, tp, heads,
           ffn);
     CHECK(groups < 1 || groups % tp == 0 || tp % groups == 0, TRINE_EINVAL,
-          "%s %d: one of it and --num-query-groups %d must divide the other", option, tp, groups);
+          "%s %d: must divide --num-query-groups %d, or be a multiple of it", option, tp, groups);
     return TRINE_OK;
 }
 

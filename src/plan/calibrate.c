@@ -44,8 +44,8 @@ static trine_status read_run(reader *r, cJSON *line, const char *place) {
 }
 
 static trine_status add_step(reader *r, double seconds) {
-    CHECK(seconds > 0 && isfinite(seconds), TRINE_EDATA, "%s, line %d: a step of %g s", r->path,
-          r->line, seconds);
+    CHECK(seconds > 0 && isfinite(seconds), TRINE_EDATA,
+          "%s, line %d: a step took %g s; the time must be positive", r->path, r->line, seconds);
     double *more = grow(r->seconds, r->count, &r->room, sizeof *more);
     CHECK(more, TRINE_ENOMEM, "no memory for %d steps", r->count);
     r->seconds = more;
@@ -138,7 +138,8 @@ trine_status calibrate_factor(const calibrate_run *run, const hardware *machine,
     *factor = f.step / run->seconds;
     forecast_destroy(&f);
     CHECK(*factor<CALIBRATE_MOST && * factor> 1.0 / CALIBRATE_MOST, TRINE_EDATA,
-          "%s: steps of %.4g s where this machine would take %.4g s: a run of another machine",
+          "%s: its steps took %.4g s, but this machine is predicted to take %.4g s: the run was on "
+          "another machine",
           path, run->seconds, *predicted);
     return TRINE_OK;
 }

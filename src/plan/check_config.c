@@ -152,11 +152,10 @@ static void check_documents(const trine_data *d, int vocab, fault_list *f) {
 static void check_wsd(const trine_optimizer *o, fault_list *f) {
     if (o->lr_decay_style != TRINE_DECAY_WSD) return;
     EXPECT(o->lr_wsd_decay_iters, "--lr-decay-style wsd requires --lr-wsd-decay-iters");
-    EXPECT(
-        (int64_t)o->lr_warmup_iters + o->lr_wsd_decay_iters <= o->lr_decay_iters,
-        "--lr-wsd-decay-iters %d: with --lr-warmup-iters %d more than the %d steps to the end of "
-        "the decay (--lr-decay-iters, else --train-iters)",
-        o->lr_wsd_decay_iters, o->lr_warmup_iters, o->lr_decay_iters);
+    EXPECT((int64_t)o->lr_warmup_iters + o->lr_wsd_decay_iters <= o->lr_decay_iters,
+           "--lr-wsd-decay-iters %d: together with --lr-warmup-iters %d it exceeds the %d steps to "
+           "the end of the decay (--lr-decay-iters, else --train-iters)",
+           o->lr_wsd_decay_iters, o->lr_warmup_iters, o->lr_decay_iters);
 }
 
 static void check_training(const trine_config *c, fault_list *f) {
@@ -264,7 +263,7 @@ static void check_exact(const trine_config *c, fault_list *f) {
            D, micros);
     EXPECT(D % dp == 0, "--dp %d: must divide --exact-dp %d", dp, D);
     EXPECT(T % tp == 0 && (tp == 1 || is_power_of_two(T / tp)),
-           "--tp %d: --exact-tp %d must be a power of two times it, or tp 1", tp, T);
+           "--tp %d: must be 1, or --exact-tp %d must be a power of two times it", tp, T);
     EXPECT(rows < 1 || rows % T == 0,
            "--exact-tp %d: must divide --micro-batch-size %d x --seq-length %d", T,
            c->micro_batch_size, c->model.seq_length);

@@ -21,8 +21,8 @@ static trine_status refuse_blend(const trine_config *c, const blend *b) {
             (size_t)c_snprintf(text + used, sizeof text - used, "%s%.0f steps of %s", i ? ", " : "",
                                steps_of(c, b, i), blend_name(b, i, name, sizeof name));
     return RAISE(TRINE_EINVAL,
-                 "--epochs %g: each source of a blend has its own: %s; set --train-iters to the "
-                 "steps of one of them",
+                 "--epochs %g: each source of a blend has its own number of steps: %s; set "
+                 "--train-iters to the steps of one of them",
                  c->epochs, text);
 }
 
@@ -30,7 +30,7 @@ trine_status epochs_resolve(trine_config *c, const blend *b, int ranks) {
     if (!(c->epochs > 0)) return TRINE_OK;
     const program_source *program = blend_program(b);
     CHECK(!program || program_source_samples(program) != TRINE_ENDLESS, TRINE_EINVAL,
-          "--epochs %g: a stream of samples has none; set --train-iters", c->epochs);
+          "--epochs %g: a stream of samples has no epochs; set --train-iters", c->epochs);
     double steps = steps_of(c, b, 0);
     for (int i = 1; i < b->count; i++)
         if (steps_of(c, b, i) != steps) return refuse_blend(c, b);

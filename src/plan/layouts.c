@@ -157,7 +157,7 @@ static void print_rule(const layout_promise *p, const trine_config *c, int ranks
     if (p->exact)
         fprintf(why, "equal bits (dp divides %d; tp is 1, or %d / tp a power of two), ", p->lanes,
                 p->parts);
-    if (c->parallel.memory) fputs("what --memory has room for, ", why);
+    if (c->parallel.memory) fputs("what fits in --memory, ", why);
     fprintf(why, "pp at most %d, the most ranks, then tp %d, then pp %d, then the largest dp",
             asked.pp, asked.tp, asked.pp);
     if (!p->exact && (best.dp != asked.dp || best.tp != asked.tp))
@@ -172,8 +172,7 @@ static trine_status print(const trine_config *config, int ranks, FILE *out, FILE
     layout_promise promise = layouts_promise(&c);
     TRY(layouts_find(&c, ranks, &list));
     CHECK(list.count || !list.heavy, TRINE_EINVAL,
-          "--layouts: none of %d valid layouts of at most %d ranks has room in the --memory of a "
-          "rank",
+          "--layouts: none of %d valid layouts of at most %d ranks fits in the --memory of a rank",
           list.heavy, ranks);
     CHECK(list.count, TRINE_EINVAL,
           "--layouts: no valid layout of at most %d ranks: --pp-split and schedule files are for "

@@ -71,10 +71,10 @@ static void print_saves(const search_space *s, const search_layout *l, FILE *out
     c_fprintf(out, "saves    --save-interval %.0f: every %s; ", every,
               human_duration(apart, every * l->step));
     if (whole)
-        fprintf(out, "a checkpoint has %s, %s at 1 GB/s\n", human_bytes(size, (uint64_t)bytes),
-                human_duration(took, save));
+        fprintf(out, "a checkpoint takes %s, and %s to write at 1 GB/s\n",
+                human_bytes(size, (uint64_t)bytes), human_duration(took, save));
     else
-        fputs("a checkpoint has the tensors that are trained\n", out);
+        fputs("a checkpoint contains only the tensors that are trained\n", out);
     c_fprintf(out, "slurm    --signal=B:USR1@%.0f: %s2 x (a step of %s + a save)\n",
               fmax(notice, SIGNAL), notice < SIGNAL ? "more than " : "",
               human_duration(step, l->step));

@@ -135,7 +135,7 @@ static void print_usual(const search_space *s, const search_layout *best, const 
 
 void plan_print_usual(const search_space *s, const search_layout *best, const usual_layout *others,
                       int count, FILE *out) {
-    if (count) fputs("what others lose against the first:\n", out);
+    if (count) fputs("others, compared with the first:\n", out);
     for (int n = 0; n < count; n++) print_usual(s, best, &others[n], out);
 }
 
@@ -167,8 +167,8 @@ void plan_print_command(const search_space *s, const search_layout *l, const tri
     config.parallel.layout.dp = search_dp(s, l);
     if (l->value[SEARCH_VIRTUAL] == 1 && !(s->fixed >> SEARCH_VIRTUAL & 1))
         config.parallel.virtual_stages = 0; /* as the schedule has it */
-    c_fprintf(out, "the first, whose heaviest rank has a plan of %.3f MiB%s:\n", plan_mib(s, l),
-              data ? "" : " (--data-path is to be added)");
+    c_fprintf(out, "the first; its heaviest rank needs %.3f MiB%s:\n", plan_mib(s, l),
+              data ? "" : " (add --data-path)");
     plan_launch(s, out);
     given_options(&given, &base, print_option, out);
     fputc('\n', out);

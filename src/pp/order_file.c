@@ -128,11 +128,11 @@ static trine_status row(reader *r, const char *at, const char *end) {
         if (!r->blank) r->blank = r->row;
         return TRINE_OK;
     }
-    CHECK(!r->blank, TRINE_EINVAL, "%s: row %d is empty; a row is a stage, and has actions",
+    CHECK(!r->blank, TRINE_EINVAL, "%s: row %d is empty; a row is a stage, and needs actions",
           r->path, r->blank);
     CHECK(r->count > before, TRINE_EINVAL,
-          "%s: row %d has communication alone; a row is a stage, and has F, B, I or W", r->path,
-          r->row);
+          "%s: row %d contains only communication; a row is a stage, and needs F, B, I or W",
+          r->path, r->row);
     CHECK(r->row <= PROGRAM_STAGES, TRINE_EINVAL, "%s: row %d: at most %d rows, one a stage",
           r->path, r->row, PROGRAM_STAGES);
     r->first[r->row] = r->count;
@@ -235,10 +235,11 @@ static trine_status find_places(const reader *r, pp_orders *o) {
             int *place = &o->place[a->chunk];
             chunks[p] += *place < 0;
             if (*place < 0) *place = p;
-            CHECK(*place == p, TRINE_EINVAL,
-                  "%s: row %d, column %d (%d%c%d): chunk %d is on row %d; a chunk lies on one row",
-                  r->path, p + 1, o->column[p][n], a->chunk, PP_LETTERS[a->kind], a->micro,
-                  a->chunk, *place + 1);
+            CHECK(
+                *place == p, TRINE_EINVAL,
+                "%s: row %d, column %d (%d%c%d): chunk %d is on row %d; a chunk must be on one row",
+                r->path, p + 1, o->column[p][n], a->chunk, PP_LETTERS[a->kind], a->micro, a->chunk,
+                *place + 1);
             CHECK(chunks[p] <= STAGE_CHUNKS, TRINE_EINVAL,
                   "%s: row %d, column %d: at most %d chunks per row", r->path, p + 1,
                   o->column[p][n], STAGE_CHUNKS);

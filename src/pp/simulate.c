@@ -249,7 +249,7 @@ static void end_step(simulation *w) {
 static trine_status run(simulation *w) {
     TRY(machine_run(&w->m, &(machine_hook){.context = w, .starts = starts, .ends = ends}));
     for (int p = 0; p < w->m.spec->stages; p++)
-        CHECK(machine_ended(&w->m, p), TRINE_EPROGRAM, "stage %d waits for ever at instruction %d",
+        CHECK(machine_ended(&w->m, p), TRINE_EPROGRAM, "stage %d waits forever at instruction %d",
               p, w->m.now[p].at);
     end_step(w);
     return TRINE_OK;

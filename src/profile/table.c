@@ -163,7 +163,7 @@ void profile_print_table(const profile_report *r, FILE *out) {
     print_rows(r->summary, out);
     if (r->summary->hidden > 0 || r->summary->waited > 0)
         c_fprintf(out,
-                  "\nhidden  reductions: %.3f ms in progress behind computation, %.3f ms waited\n",
+                  "\nhidden  reductions: %.3f ms overlapped with computation, %.3f ms waited\n",
                   1e3 * r->summary->hidden, 1e3 * r->summary->waited);
     print_ranks(r, out);
     c_fprintf(

@@ -57,7 +57,7 @@ static trine_status add_start(run_log *l, cJSON *o, int64_t step, const char *pl
 static trine_status add_line(run_log *l, cJSON *o, const char *place) {
     uint64_t step, saved;
     CHECK(json_integer(json_member(o, "step"), &step), TRINE_EDATA,
-          "%s: no line of a log (--log): it has no \"step\"", place);
+          "%s: not a line of a log (--log): it has no \"step\"", place);
     TRY(add_start(l, o, (int64_t)step, place));
     if (json_integer(json_member(o, "checkpoint"), &saved))
         APPEND(l->checkpoints, l->checkpoint_count, "a log", (int64_t)saved);

@@ -160,7 +160,7 @@ static span_kind kind_of(const char *category) {
 static trine_status own_rank(const reader *r, timeline_rank *rank) {
     if (!rank->path) rank->path = r->path;
     CHECK(rank->path == r->path, TRINE_EDATA,
-          "%s: it has spans of rank %d, and so has %s; " ONE_RUN, r->path, rank->number,
+          "%s: it contains spans of rank %d, and so does %s; " ONE_RUN, r->path, rank->number,
           rank->path);
     return TRINE_OK;
 }
@@ -208,7 +208,7 @@ static trine_status add_event(reader *r, const cJSON *o) {
 }
 
 static trine_status read_events(reader *r) {
-    if (!take(r, '[')) return fault(r, "\"traceEvents\" is no list");
+    if (!take(r, '[')) return fault(r, "\"traceEvents\" is not a list");
     if (take(r, ']')) return TRINE_OK;
     do {
         skip_blanks(r);
@@ -260,20 +260,20 @@ static trine_status read_other(reader *r) {
 static trine_status read_file(reader *r) {
     bool found = false;
     if (r->at < r->end && (skip_blanks(r), *r->at == '[')) return read_events(r);
-    if (!take(r, '{')) return fault(r, "no trace: it begins with neither { nor [");
+    if (!take(r, '{')) return fault(r, "not a trace: it begins with neither { nor [");
     do {
         skip_blanks(r);
         const char *key = r->at;
-        if (!skip_string(r)) return fault(r, "no trace: a name is missing");
+        if (!skip_string(r)) return fault(r, "not a trace: a name is missing");
         size_t length = (size_t)(r->at - key);
-        if (!take(r, ':')) return fault(r, "no trace: a colon is missing");
+        if (!take(r, ':')) return fault(r, "not a trace: a colon is missing");
         bool events = length == 13 && !strncmp(key, "\"traceEvents\"", length);
         bool other = length == 11 && !strncmp(key, "\"otherData\"", length);
         found = found || events;
         TRY(events ? read_events(r) : other ? read_other(r) : skip_value(r));
     } while (take(r, ','));
     if (!take(r, '}')) return fault(r, "the trace has no end");
-    CHECK(found, TRINE_EDATA, "%s: no trace: it has no \"traceEvents\"", r->path);
+    CHECK(found, TRINE_EDATA, "%s: not a trace: it has no \"traceEvents\"", r->path);
     return TRINE_OK;
 }
 

@@ -146,7 +146,7 @@ static trine_status take_merge(bpe *b, const char *left, size_t left_length, con
     int32_t id = whole->count ? vocab_find_model(b->words, whole->text, whole->count) : -1;
     CHECK(l >= 0 && r >= 0 && id >= 0, TRINE_EDATA,
           "%s: merge %" PRIu32
-          ", \"%.*s\" and \"%.*s\": one of the two, or what they become, is no token",
+          ", \"%.*s\" and \"%.*s\": one of the two, or the two together, is not a token",
           path, b->merge_count, (int)(left_length < 80 ? left_length : 80), left,
           (int)(right_length < 80 ? right_length : 80), right);
     add_merge(b, (bpe_merge){(uint32_t)l, (uint32_t)r, b->merge_count++, (uint32_t)id});
@@ -213,8 +213,8 @@ static bool flag(const cJSON *model, const char *name) {
 static trine_status read_unknown(bpe *b, const cJSON *model, const char *path) {
     const char *name = json_text(json_member(model, "unk_token"));
     b->unknown = name ? vocab_find_model(b->words, name, strlen(name)) : -1;
-    CHECK(!name || b->unknown >= 0, TRINE_EDATA, "%s: unk_token \"%.60s\" is no token of the model",
-          path, name);
+    CHECK(!name || b->unknown >= 0, TRINE_EDATA,
+          "%s: unk_token \"%.60s\" is not a token of the model", path, name);
     return TRINE_OK;
 }
 

@@ -316,11 +316,10 @@ static trine_status spell(chat_writer *w, int32_t id) {
         memcpy(to->text + to->count, text, length), bytes = (ptrdiff_t)length;
     else if (w->tok->model.bytes)
         bytes = bytes_of(to->text + to->count, text, length);
-    CHECK(
-        bytes >= 0, TRINE_EUNSUPPORTED,
-        "%s: its tokens do not say which bytes of a text they take, so that masks of turns cannot "
-        "be made; tokenizers of bytes (ByteLevel) do",
-        tokenizer_path(w->tok));
+    CHECK(bytes >= 0, TRINE_EUNSUPPORTED,
+          "%s: its tokens do not say which bytes of a text they cover, so masks of turns cannot be "
+          "made; use a ByteLevel tokenizer",
+          tokenizer_path(w->tok));
     to->count += (size_t)bytes;
     return TRINE_OK;
 }

@@ -98,7 +98,7 @@ static trine_status check_added(const tokenizer *t, const added_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         const added_token *a = &list->rows[i];
         CHECK(!a->single_word && !a->lstrip && !a->rstrip, TRINE_EUNSUPPORTED,
-              "%s: added token %" PRId32 " has %s, which GGUF cannot say", t->path, a->id,
+              "%s: added token %" PRId32 " has %s, which GGUF cannot express", t->path, a->id,
               a->single_word ? "single_word"
               : a->lstrip    ? "lstrip"
                              : "rstrip");
@@ -113,8 +113,8 @@ static trine_status check_forms(const tokenizer *t) {
         size_t length;
         const char *text = vocab_text(&t->words, a->id, &length);
         CHECK(length == a->length && !memcmp(text, a->text, length), TRINE_EUNSUPPORTED,
-              "%s: added token %" PRId32 " is searched for in its normalized form, \"%.*s\", which "
-              "GGUF cannot say",
+              "%s: added token %" PRId32
+              " is searched for in its normalized form, \"%.*s\", which GGUF cannot express",
               t->path, a->id, (int)(a->length < 80 ? a->length : 80), a->text);
     }
     return TRINE_OK;
@@ -127,17 +127,17 @@ static trine_status check_end(const tokenizer *t, const token_list *list, int32_
     if (!*has) return TRINE_OK;
     CHECK(list->count == 1 && list->ids[0] == known, TRINE_EUNSUPPORTED,
           "%s: the template writes %zu tokens %s a text, the first is %" PRId32
-          "; GGUF can say one, the token that %s a text, %" PRId32,
+          "; GGUF can express only one, the token that %s a text, %" PRId32,
           t->path, list->count, where, list->ids[0], *where == 'b' ? "begins" : "ends", known);
     return TRINE_OK;
 }
 
 static trine_status check_bytes(const tokenizer *t) {
     for (int byte = 0; byte < 256 && t->model.unknown >= 0; byte++)
-        CHECK(
-            t->model.byte_id[byte] >= 0, TRINE_EUNSUPPORTED,
-            "%s: byte 0x%02X is the unknown token, which GGUF cannot say of a ByteLevel tokenizer",
-            t->path, (unsigned)byte);
+        CHECK(t->model.byte_id[byte] >= 0, TRINE_EUNSUPPORTED,
+              "%s: byte 0x%02X is the unknown token, which GGUF cannot express for a ByteLevel "
+              "tokenizer",
+              t->path, (unsigned)byte);
     return TRINE_OK;
 }
 
@@ -183,7 +183,8 @@ static trine_status describe_bytes(ggml_tokenizer *g) {
     if (n->count == 1 && !strcmp(n->rows[0].kind->name, "NFC"))
         g->loses = "texts are normalized (NFC)";
     CHECK(!n->count || g->loses, TRINE_EUNSUPPORTED,
-          "%s: normalizer %s, which GGUF cannot say of a ByteLevel tokenizer; only NFC is left out",
+          "%s: normalizer %s, which GGUF cannot express for a ByteLevel tokenizer; only NFC is "
+          "left out",
           t->path, n->rows[n->count == 1 ? 0 : 1].kind->name);
     TRY(find_row(&t->splits, &row));
     CHECK(
@@ -255,7 +256,7 @@ static trine_status check_fallback(const tokenizer *t) {
     for (int byte = 0; byte < 256; byte++) all &= t->model.byte_id[byte] >= 0;
     CHECK(all, TRINE_EUNSUPPORTED,
           "%s: without byte_fallback and the tokens <0x00> to <0xFF>, or with ignore_merges, which "
-          "llama.cpp's \"llama\" cannot say",
+          "llama.cpp's \"llama\" cannot express",
           t->path);
     return TRINE_OK;
 }
@@ -302,7 +303,7 @@ static trine_status find_scores(ggml_tokenizer *g) {
         uint32_t id = bpe_find(&t->model, g->merges[i].left, g->merges[i].right)->id;
         CHECK(id == last || g->scores[id] == 0, TRINE_EUNSUPPORTED,
               "%s: between two merges that make token %" PRIu32 " is one of token %" PRIu32
-              ", which llama.cpp's \"llama\" cannot say: it has a score for each token",
+              ", which llama.cpp's \"llama\" cannot express: it has a score for each token",
               t->path, id, last);
         if (id != last) score -= 1;
         g->scores[id] = score;

@@ -67,13 +67,13 @@ static trine_status check_folding(translation *t, uint32_t c) {
     if (!t->caseless) return TRINE_OK;
     find_foldings(t);
     if (text_fold(c, folded) != 1)
-        return refuse(t, "a character that is several ones where case is ignored");
+        return refuse(t, "a character that equals several characters where case is ignored");
     if (t->tail_count == TAIL) memmove(t->tail, t->tail + 1, (TAIL - 1) * sizeof *t->tail);
     t->tail_count -= t->tail_count == TAIL;
     t->tail[t->tail_count++] = folded[0];
     for (int first = 0; first + 1 < t->tail_count; first++)
         if (is_folding(t, t->tail + first, t->tail_count - first))
-            return refuse(t, "a text that is also one character where case is ignored");
+            return refuse(t, "several characters that equal one character where case is ignored");
     return TRINE_OK;
 }
 
@@ -105,7 +105,7 @@ static trine_status read_number(translation *t, uint32_t *c) {
     *c = (uint32_t)strtoul(hex, NULL, 16);
     bool valid = *c < 0xD800 || (*c > 0xDFFF && *c < 0x110000);
     if (!fits || !valid || (!braces && most == 2 && *c > 0x7F))
-        return refuse(t, "this form of a character's number");
+        return refuse(t, "this form of a character code");
     t->at = digits + count + braces;
     return TRINE_OK;
 }
@@ -170,7 +170,7 @@ static trine_status add_named(translation *t, char_set *s, const named_set *set,
     const char *members = negative ? set->others : set->members;
     text_buffer form = {0};
     if (t->caseless && (negative || !set->closed))
-        return refuse(t, "such a set in a bracket that ignores case");
+        return refuse(t, "this set in a bracket that ignores case");
     /* Oniguruma has other characters here, U+80 to U+FF, where the bracket is negated twice. */
     if (negative && set->ascii) return refuse(t, "all but ASCII in a bracket");
     if (members) return text_add(&s->members, members, strlen(members));
@@ -228,7 +228,7 @@ static trine_status check_range(translation *t, uint32_t low, uint32_t high) {
     if (t->caseless) find_foldings(t);
     for (int i = 0; t->caseless && i < t->folding_count; i++)
         if (low <= t->foldings[i].from && t->foldings[i].from <= high)
-            return refuse(t, "a character that is several ones where case is ignored");
+            return refuse(t, "a character that equals several characters where case is ignored");
     return TRINE_OK;
 }
 
@@ -237,9 +237,9 @@ static trine_status read_member(translation *t, uint32_t *c) {
     bool is = true;
     if (*t->at == '\\') {
         TRY(read_escaped(t, true, c, &is));
-        return is ? TRINE_OK : refuse(t, "such an end of a range");
+        return is ? TRINE_OK : refuse(t, "this end of a range");
     }
-    if (*t->at == '[') return refuse(t, "such an end of a range");
+    if (*t->at == '[') return refuse(t, "this end of a range");
     *c = text_char(t->at, &t->at);
     return TRINE_OK;
 }
@@ -256,7 +256,7 @@ static trine_status add_member(translation *t, char_set *s) {
     if (!range) return TRINE_OK;
     t->at++;
     if (*t->at == '-' || (t->at[0] == '&' && t->at[1] == '&'))
-        return refuse(t, "such an end of a range");
+        return refuse(t, "this end of a range");
     TRY(read_member(t, &high));
     TRY(check_range(t, low, high));
     s->ranged = true;
@@ -487,7 +487,7 @@ static trine_status put_interval(translation *t, size_t bytes) {
     bool fixed = *end != ',', open_end = !fixed && end[1] == '}';
     if (!fixed && !open_end) high = strtoul(end + 1, NULL, 10);
     if (low > 65535 || high > 65535) return refuse(t, "a repeat of more than 65535 times");
-    if (low > high) return refuse(t, "an interval from more to less");
+    if (low > high) return refuse(t, "an interval whose minimum exceeds its maximum");
     char form[48];
     snprintf(form, sizeof form, fixed ? "{%lu}" : open_end ? "{%lu,}" : "{%lu,%lu}", low, high);
     t->at += bytes;

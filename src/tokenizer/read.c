@@ -125,8 +125,8 @@ static trine_status check_forms(const tokenizer *t) {
     const added_token *a, *b;
     CHECK(!added_equal(&t->normalized, &a, &b), TRINE_EUNSUPPORTED,
           "%s: the added tokens with the ids %" PRId32 " and %" PRId32
-          " have the same normalized form \"%.*s\", and Hugging Face's tokenizers takes one of "
-          "them by chance",
+          " have the same normalized form \"%.*s\", and Hugging Face's tokenizers chooses one of "
+          "them arbitrarily",
           t->path, a->id, b->id, (int)(a->length < 80 ? a->length : 80), a->text);
     return TRINE_OK;
 }

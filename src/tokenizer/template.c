@@ -23,7 +23,7 @@ static trine_status add_special(tokenizer *t, const cJSON *special, const char *
     cJSON_ArrayForEach(id, ids) {
         uint64_t number;
         CHECK(json_integer(id, &number) && number < t->words.size, TRINE_EDATA,
-              "%s: the template's token \"%.60s\" has an id that is none of the tokenizer's",
+              "%s: the template's token \"%.60s\" has an id that the tokenizer does not have",
               t->path, name);
         TRY(token_list_add(to, &(int32_t){(int32_t)number}, 1));
     }

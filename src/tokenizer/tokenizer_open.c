@@ -108,12 +108,12 @@ static trine_status read_config(tokenizer *t, const char *folder, size_t form) {
     if (begin) t->begin = tokenizer_id(t, begin);
     if (end && t->end < 0)
         status =
-            RAISE(TRINE_EDATA, "%s: eos_token \"%.80s\" is no token of %s", path, end, t->path);
+            RAISE(TRINE_EDATA, "%s: eos_token \"%.80s\" is not a token of %s", path, end, t->path);
     else if (form && class && strncmp(class, "GPT2", 4) != 0)
-        status =
-            RAISE(TRINE_EUNSUPPORTED,
-                  "%s: %s of a %.60s needs a tokenizer.json: its expressions are not in the file",
-                  path, t->path, class);
+        status = RAISE(TRINE_EUNSUPPORTED,
+                       "%s: %s needs a tokenizer.json beside it: it does not contain the "
+                       "expressions of a %.60s",
+                       path, t->path, class);
     cJSON_Delete(root);
     return status;
 }

@@ -21,8 +21,8 @@ static void print_files(const trine_trainer *t, FILE *out) {
                   blend_epochs(b, i, samples), t->config.train_iters);
     if (t->val_beside && t->val.samples)
         c_fprintf(out,
-                  "         validated on %s, which lies beside it: %s tokens "
-                  "(--val-data-path none turns validation off)\n",
+                  "         validated on %s, found beside it: %s tokens (--val-data-path none "
+                  "turns validation off)\n",
                   t->config.data.val_data_path,
                   human_count(count, tokens_count(t->val.samples->sources->tokens)));
 }
@@ -33,17 +33,18 @@ static void print_program(const trine_trainer *t, FILE *out) {
     if (program_source_samples(blend_program(t->train.samples)) != TRINE_ENDLESS)
         snprintf(text, sizeof text, "%s tokens", human_count(count, print->tokens));
     fprintf(out, "data     %s: %s%s\n", BLEND_PROGRAM, text,
-            print->hash ? "" : "; no fingerprint, so nothing compares them");
+            print->hash
+                ? ""
+                : "; no fingerprint, so they are not compared between ranks or with checkpoints");
 }
 
 /* A vocabulary of 256 is bytes, for which trine-generate needs none. */
 static void print_tokenizer(const trine_trainer *t, FILE *out) {
     bool none = !t->tokenizer.path && !t->tokenizer.files.count;
     if (none && t->saves && t->config.model.vocab_size != 256)
-        fputs(
-            "         no tokenizer: checkpoints will not contain one, which trine-generate needs; "
-            "give --tokenizer PATH here, or there\n",
-            out);
+        fputs("         no tokenizer: checkpoints will not contain the one that trine-generate "
+              "needs; give --tokenizer PATH here, or to trine-generate\n",
+              out);
 }
 
 static void print_data(const trine_trainer *t, FILE *out) {
@@ -98,8 +99,8 @@ trine_status trine_trainer_banner(trine_trainer *t, FILE *out) {
     report_transport(&r, out);
     gpus_print_links(t, out);
     if (trace_is_private(t->trace) && trine_world_size(t->world) > 1)
-        fputs("ring     in this process's memory: no room in /dev/shm that its launcher names; "
-              "what a killed rank did is lost\n",
+        fputs("ring     in this process's memory, not in /dev/shm; if a rank is killed, the record "
+              "of its last steps is lost\n",
               out);
     TRY(report_memory(&r, out));
     TRY(report_shm(&r, out));

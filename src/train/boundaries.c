@@ -18,7 +18,8 @@ trine_status boundaries_resolve(trine_trainer *t) {
         d->reset_attention_mask == TRINE_RESET_YES || d->reset_position_ids == TRINE_RESET_YES;
     t->wants_end = asked && (is_plain(&t->train) || is_plain(&t->val));
     CHECK(d->end_token < 0 || t->wants_end, TRINE_EINVAL,
-          "--end-token-id %d: %s says itself where documents begin", d->end_token, d->data_path);
+          "--end-token-id %d: %s already says where documents begin; leave the option out",
+          d->end_token, d->data_path);
     resolve_resets(d, is_marked(&t->train) || is_marked(&t->val));
     return TRINE_OK;
 }

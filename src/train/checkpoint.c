@@ -142,8 +142,8 @@ static trine_status load_local(trine_trainer *t, const trine_checkpoint *c,
     trine_model saved;
     const char *adapters = ckpt_adapters(source);
     CHECK(weights_only || !adapters, TRINE_EINVAL,
-          "%s is a run in the middle, without the adapters of %s; with --load-weights-only a new "
-          "run begins with both",
+          "%s is a checkpoint of a run without the adapters of %s; --load-weights-only starts a "
+          "new run with both",
           ckpt_path(source), adapters);
     TRY(ckpt_model(source, &saved));
     TRY(settings_same_model(&saved, &t->config.model, weights_only, ckpt_path(source)));

@@ -115,7 +115,7 @@ static trine_status make_programs(trine_trainer *t) {
     for (int p = 0; p < t->spec.stages; p++) /* an evaluation runs on the buffers of training */
         CHECK(t->eval_stages[p].slots <= t->stages[p].slots, TRINE_EUNSUPPORTED,
               "with this schedule in one queue an evaluation needs %d activation slots on stage "
-              "%d, but training has %d",
+              "%d, but training has %d; use another --schedule",
               t->eval_stages[p].slots, p, t->stages[p].slots);
     return TRINE_OK;
 }

@@ -304,8 +304,8 @@ static void describe(const handover *h, int64_t found, char text[HANDOVER_TEXT])
     }
     const int link = what / spec->micros, last = spec_chunk_last(spec, link / 2);
     c_snprintf(text, HANDOVER_TEXT,
-               "%s of %s for micro-batch %d has other bits on rank %d, which received it, than on "
-               "rank %d, which sent it",
+               "%s of %s for micro-batch %d differs between rank %d, which received it, and rank "
+               "%d, which sent it",
                link % 2 ? "the gradient of the output" : "the output", unit_of(spec, last, unit),
                what % spec->micros, one, other);
 }

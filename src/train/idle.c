@@ -30,7 +30,7 @@ static void add_dropout(idle_rules *r, int i, const trine_model *m, bool of_atte
 static void add_positions(idle_rules *r, int i, const trine_model *m, bool saves) {
     static const char name[] = "max-position-embeddings";
     bool given = m->max_positions && gpt_has_rope(m); /* else refused in any case */
-    c_snprintf(r->texts[i], IDLE_TEXT, "--%s %d requires --save: only files have it", name,
+    c_snprintf(r->texts[i], IDLE_TEXT, "--%s %d requires --save: only saved files contain it", name,
                m->max_positions);
     c_snprintf(r->texts[i + 1], IDLE_TEXT, "--%s %d: must be at least --seq-length %d", name,
                m->max_positions, m->seq_length);

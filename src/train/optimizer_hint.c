@@ -321,8 +321,8 @@ bool hint_scale(const hint_update *u, FILE *out) {
 }
 
 void hint_norm(const print_item *x, const print_item *y, const char *file, FILE *out) {
-    c_fprintf(out, "  its norm, since its samples agree: %.9g, %.9g in %s\n", sqrt(x->squares),
-              sqrt(y->squares), file);
+    c_fprintf(out, "  the sampled elements agree, the norms differ: %.9g, %.9g in %s\n",
+              sqrt(x->squares), sqrt(y->squares), file);
 }
 
 void hint_cause(const print_item *x, const print_item *y, int step, double far, FILE *out) {
@@ -330,8 +330,7 @@ void hint_cause(const print_item *x, const print_item *y, int step, double far, 
     const bool other_place =
         far < 20; /* root mean squares: the element may be another one of the tensor */
     if (x->count > 1 && other_place && apart <= 1e-5 * norm)
-        fputs("  the norms agree: are its elements in another order, as those of a transposed "
-              "matrix are?\n",
+        fputs("  the norms agree: are its elements in another order, as in a transposed matrix?\n",
               out);
     if (step == 0 && x->kind == PRINT_OUTPUT && !strncmp(x->name, "the output of embedding", 23))
         fputs("  nothing is computed before it: compare the samples and their order (--data-path, "

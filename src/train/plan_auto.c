@@ -93,7 +93,8 @@ static trine_status search_on(choosing *c, const hardware *machine) {
                       .rules = {.machine = machine, .by = implementation_of(IMPLEMENTATION_TRINE)}};
     search_result result;
     CHECK(c->node <= (int)machine->node_ranks, TRINE_EINVAL,
-          "--plan auto: %d ranks on a node, but --hardware %s is of nodes with %.0f (node_ranks)",
+          "--plan auto: %d ranks on a node, but nodes of --hardware %s have at most %.0f "
+          "(node_ranks); start fewer on each node",
           c->node, c->run->hardware, machine->node_ranks);
     TRY(choose_device(c, machine, &s.base));
     TRY(plan_auto_vocabulary(&s.base));
@@ -105,10 +106,10 @@ static trine_status search_on(choosing *c, const hardware *machine) {
     TRY(search_layouts(&s, &result));
     char has[300] = "memory allows";
     if (search_room(&s) >= machine->memory_bytes)
-        c_snprintf(has, sizeof has, "hardware %.200s has", c->run->hardware);
+        c_snprintf(has, sizeof has, "hardware %.200s gives", c->run->hardware);
     CHECK(result.count, TRINE_EINVAL,
-          "--plan auto: no layout of %d ranks has room in the %.4g bytes that --%s a rank; %d are "
-          "valid",
+          "--plan auto: no layout of %d ranks fits in the %.4g bytes that --%s a rank; %d layouts "
+          "are valid",
           c->ranks, search_room(&s), has, result.valid);
     c->found.layout = result.best[0];
     c->found.planned = (trine_planned){.seconds = result.best[0].step, .layouts = result.valid};

@@ -182,8 +182,8 @@ static trine_status refuse_options(const reader *r, const char *theirs, const ch
     if (out) print_others(out, theirs, ours), fclose(out);
     out = fmemopen(here, sizeof here - 1, "w");
     if (out) print_others(out, ours, theirs), fclose(out);
-    return RAISE(TRINE_EDATA, "%s is of another run:\n  there: %s\n  here:  %s", r->path, there,
-                 here);
+    return RAISE(TRINE_EDATA, "%s was written by another run:\n  there: %s\n  here:  %s", r->path,
+                 there, here);
 }
 
 static trine_status read_head(const reader *r, const cJSON *line, const trine_config *config) {

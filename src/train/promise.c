@@ -39,6 +39,7 @@ void promise_report(const trine_trainer *t, const char *saved, FILE *out) {
         fputs("  --exact: the layout changes no bit\n", out);
         return;
     }
-    fprintf(out, "  --exact: equal bits end here; %s in the checkpoint, %s now\n",
+    fprintf(out,
+            "  --exact: results are not bitwise equal from here on; %s in the checkpoint, %s now\n",
             *saved ? saved : "off", *now ? now : "off");
 }

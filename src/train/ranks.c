@@ -64,10 +64,10 @@ static void add_weights(alike_list *list, const char *name, const blend *samples
 
 /* A line for the program's samples, which are no files. */
 static void add_program(alike_list *list, const char *name, const blend *samples) {
-    char text[ALIKE_TEXT] = "no samples of the program's";
+    char text[ALIKE_TEXT] = "no samples from the program";
     tokens_print print = {0};
     if (samples && blend_program(samples) && blend_fingerprint(samples, &print, NULL) == TRINE_OK)
-        snprintf(text, sizeof text, "%" PRIu64 " samples of the program's, fingerprint %016" PRIx64,
+        snprintf(text, sizeof text, "%" PRIu64 " samples from the program, fingerprint %016" PRIx64,
                  program_source_samples(blend_program(samples)), print.hash);
     alike_text(list, name, text);
 }

@@ -76,10 +76,11 @@ static trine_status read_tokenizer(run_tokenizer *r, const run_tokenizer_fit *fi
 /* Without a tokenizer the token files may still say which one made them. */
 static trine_status hash_of_files(run_tokenizer *r, const run_tokenizer_fit *fit) {
     uint64_t train = blend_tokenizer(fit->train), val = fit->val ? blend_tokenizer(fit->val) : 0;
-    CHECK(!train || !val || train == val, TRINE_EINVAL,
-          "--data-path %s and --val-data-path %s: their tokens are those of different tokenizers "
-          "(hashes %016" PRIx64 " and %016" PRIx64 "); convert both texts with the same one",
-          fit->train->text, fit->val->text, train, val);
+    CHECK(
+        !train || !val || train == val, TRINE_EINVAL,
+        "--data-path %s and --val-data-path %s: made with different tokenizers (hashes %016" PRIx64
+        " and %016" PRIx64 "); convert both texts with the same one",
+        fit->train->text, fit->val->text, train, val);
     r->hash = train ? train : val;
     return TRINE_OK;
 }
@@ -132,7 +133,7 @@ void run_tokenizer_report(const run_tokenizer *r, const ckpt_source *source, FIL
     bool other = saved && saved != r->hash;
     if (r->path)
         fprintf(out, "  tokenizer: %s, ids below %" PRIu32 "%s\n", r->path, r->vocab,
-                other ? "; not the one of the checkpoint" : "");
+                other ? "; the checkpoint has a different one" : "");
     if (r->why_not[0])
         fprintf(out, "  tokenizer: saved with checkpoints, but not compared with the data: %s\n",
                 r->why_not);

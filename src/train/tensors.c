@@ -96,8 +96,7 @@ static trine_status agree(const trine_trainer *t, const request *q) {
 static trine_status check_gradient(const trine_trainer *t, const request *q) {
     if (q->what != TRINE_GRADIENT) return TRINE_OK;
     CHECK(t->now.part != PART_NONE, TRINE_EINVAL,
-          "%s: there are no gradients between steps; they are there after "
-          "trine_trainer_forward_backward",
+          "%s: there are no gradients between steps; call it after trine_trainer_forward_backward",
           q->call);
     CHECK(t->now.supervised, TRINE_EINVAL,
           "%s: there are no gradients: no token of the step's batch is supervised", q->call);
@@ -108,11 +107,13 @@ static trine_status check(const trine_trainer *t, const request *q) {
     CHECK(kind_text(q->what), TRINE_EINVAL, "%s: what is %d; it must be below %d", q->call,
           (int)q->what, (int)TRINE_TENSOR_KINDS);
     CHECK(!q->written || q->what == TRINE_PARAMETER || q->what == TRINE_GRADIENT, TRINE_EINVAL,
-          "%s: a %s is not written; a parameter or a gradient is", q->call, kind_text(q->what));
+          "%s: a %s cannot be written; only a parameter or a gradient can", q->call,
+          kind_text(q->what));
     size_t n = 0;
     while (n < t->tensor_count && strcmp(t->tensors[n].file.name, q->name) != 0) n++;
     CHECK(n < t->tensor_count, TRINE_EINVAL,
-          "%s: the model has no tensor \"%s\"; trine_trainer_tensor_name has the names, as \"%s\"",
+          "%s: the model has no tensor \"%s\"; trine_trainer_tensor_name returns the names, such "
+          "as \"%s\"",
           q->call, q->name, t->tensors[0].file.name);
     CHECK(q->what == TRINE_PARAMETER || model_trains(&t->config.model, q->name), TRINE_EINVAL,
           "%s: %s is frozen: it has no %s", q->call, q->name, kind_text(q->what));

@@ -35,8 +35,8 @@ static uint64_t tokens_per_step(const trine_trainer *t) {
 trine_status trainer_check_documents(const trine_trainer *t) {
     const trine_data *d = &t->config.data;
     CHECK(!t->wants_end || d->end_token >= 0, TRINE_EINVAL,
-          "--reset-%s: where a document ends in %s is not known: it does not say so, and there is "
-          "no tokenizer with an end token; set --end-token-id or --tokenizer",
+          "--reset-%s: %s does not say where documents end, and there is no tokenizer with an end "
+          "token; set --end-token-id or --tokenizer",
           d->reset_attention_mask == TRINE_RESET_YES ? "attention-mask" : "position-ids",
           blend_has_documents(t->train.samples) ? d->val_data_path : d->data_path);
     return TRINE_OK;
@@ -137,7 +137,7 @@ trine_status trainer_expect(const trine_trainer *t, const char *call, trainer_pa
                                         [PART_GRADIENTS] = "after trine_trainer_forward_backward",
                                         [PART_NORM] = "after trine_trainer_norm"};
     trainer_part now = t->now.part;
-    CHECK(now >= first && now <= last, TRINE_EINVAL, "%s is called %s; it belongs %s", call,
+    CHECK(now >= first && now <= last, TRINE_EINVAL, "%s is called %s; it must be called %s", call,
           texts[now], texts[first]);
     return TRINE_OK;
 }

@@ -146,8 +146,7 @@ static trine_status look_at_handover(handover *h, int step, run_prints *out) {
 /* A step that computes nothing has parameters, and nothing else to change a bit of. */
 static trine_status check_computed(const verify_request *q, int step, const trine_metrics *m) {
     CHECK(!q || q->flip_step != step + 1 || q->flip_what == VERIFY_FLIP_WEIGHT || m->supervised,
-          TRINE_EINVAL,
-          "--flip-step %d: has no supervised token, and so nothing to change a bit of",
+          TRINE_EINVAL, "--flip-step %d: this step has no supervised token; choose another step",
           q->flip_step);
     return TRINE_OK;
 }
@@ -382,8 +381,8 @@ static void print_element(const comparison *c, const print_item *x, const print_
 static void print_own(const run_prints *a, const char *where, FILE *out) {
     if (a->handover_step) c_fprintf(out, "step %d%s: %s\n", a->handover_step, where, a->handover);
     if (a->copies_step)
-        c_fprintf(out, "before step %d%s: %s has other bits on rank %d than on rank %d\n",
-                  a->copies_step, where, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
+        c_fprintf(out, "before step %d%s: %s differs between ranks %d and %d\n", a->copies_step,
+                  where, a->copies, a->copies_ranks[0], a->copies_ranks[1]);
 }
 
 static void print_wrong(const comparison *c, int step, size_t item, double far, double most,
@@ -391,15 +390,15 @@ static void print_wrong(const comparison *c, int step, size_t item, double far, 
     const print_item *x = &c->a->items[(size_t)step * c->a->count + item],
                      *y = &c->b->items[(size_t)step * c->b->count + item];
     if (y->lines[0])
-        c_fprintf(out, "step %d: %s has other values in line %d of %s than in line %d\n", step + 1,
-                  y->name, y->lines[1], c->against, y->lines[0]);
+        c_fprintf(out, "step %d: %s in line %d of %s differs from line %d\n", step + 1, y->name,
+                  y->lines[1], c->against, y->lines[0]);
     if (c->nudged && far <= most) return;
     c_fprintf(out, "step %d: %s differs\n", step + 1, x->name);
     print_element(c, x, y, out);
     if (c->nudged)
         c_fprintf(out,
-                  "  rounding does not explain it: it is %.2g of the root mean square away, one "
-                  "unit in the last place of every parameter makes %.2g\n",
+                  "  rounding does not explain it: the difference is %.2g of the root mean square; "
+                  "changing every parameter by one unit in the last place makes %.2g\n",
                   far, most / margin(c, step, x->kind));
     if (c->against) hint_cause(x, y, step, far, out);
 }

@@ -90,8 +90,8 @@ static void broken_tables_are_refused(void **state) {
     refused("", "t.csv: is empty");
     refused("a,b\n1\n", "t.csv, line 2: 1 fields; the header has 2");
     refused("a,b\n1,2,3\n", "t.csv, line 2: 3 fields; the header has 2");
-    refused("a,b\n1,\"2\n3\n", "t.csv, line 2: a quotation mark has no second");
-    refused("a,b\n1,\"2\"x\n", "t.csv, line 2: text behind a quoted field");
+    refused("a,b\n1,\"2\n3\n", "t.csv, line 2: a quoted field has no closing quotation mark");
+    refused("a,b\n1,\"2\"x\n", "t.csv, line 2: text after a quoted field");
 }
 
 int main(void) {

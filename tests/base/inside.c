@@ -97,7 +97,7 @@ static void links_that_stay_are_followed(void **state) {
     assert_string_equal(text, "a blob");
 }
 
-#define LEAVES "which is not in its folder"
+#define LEAVES "which is outside the folder"
 
 static void other_links_are_refused(void **state) {
     static const char *const links[][3] = {
@@ -112,11 +112,11 @@ static void other_links_are_refused(void **state) {
         {"cache/snapshots/rev/m", "../../../secret", LEAVES},
         {"cache/snapshots/rev/n", "../../blobs/../../secret", LEAVES},
         {"cache/snapshots/rev/o", "../../blobs/..", LEAVES},
-        {"cache/snapshots/rev/p", "../../blobs/out", "which is a link again"},
+        {"cache/snapshots/rev/p", "../../blobs/out", "which is itself a link"},
         {"cache/snapshots/rev/q", "../../blobs/none", "which does not exist"},
         {"plain/r", "none", "which does not exist"},
-        {"plain/s", "s", "which is a link again"},
-        {"plain/t", "f", "which is a link again"},
+        {"plain/s", "s", "which is itself a link"},
+        {"plain/t", "f", "which is itself a link"},
         {"cache/snapshots/rev/u", "../../blobs/folder", ": not a regular file"},
         {"plain/v", "sub", ": not a regular file"},
     };

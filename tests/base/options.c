@@ -567,7 +567,8 @@ static void blends_that_are_none(void **state) {
             "--data-path requires a value: one FILE, or");
     REFUSED(BLEND("--data-path", ""), TRINE_EINVAL, "--data-path: invalid value \"\"");
     REFUSED(BLEND("--data-path", "a", "2", "b"), TRINE_EINVAL,
-            "--data-path: invalid weight \"2\"; expected one FILE, or weights, each with files");
+            "--data-path: invalid weight \"2\"; expected one FILE, or weights, each followed by "
+            "its files");
     static char *const odd[] = {"nan", "inf", "-nan", "NAN(1)", "1e999", "-1"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd;
          i++) { /* the word at fault, not the next number */
@@ -771,8 +772,8 @@ static void patterns_of_two_rows_are_one_list(void **state) {
     assert_string_equal(options_value(&o, &two[1], text), "");
     assert_false(options_is_absent(&o, &two[0]));
     REFUSED(options_parse(&o, 3, (char *[]){"p", "--leave", "12345678901", NULL}), TRINE_EINVAL,
-            "--leave: invalid value \"12345678901\"; expected a pattern; all together have at most "
-            "23 characters");
+            "--leave: invalid value \"12345678901\"; expected a pattern; all patterns together "
+            "have at most 23 characters");
     assert_string_equal(g.list, "+a*,-b,+c,-d");
 }
 

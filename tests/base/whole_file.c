@@ -463,7 +463,7 @@ static void without_locks_the_file_excludes_others(void **state) {
     flock_error = EOPNOTSUPP;
     OK(name_lock_take(&a, "--out", "name"));
     REFUSED(name_lock_take(&b, "--out", "name"), TRINE_EBUSY,
-            "the file system has no locks (Operation not supported), which would tell; remove "
+            "the file system has no locks (Operation not supported) that would tell which; remove "
             ".name.trine-lock if it was killed");
     name_lock_release(&a);
     OK(name_lock_take(&b, "--out", "name"));

@@ -123,7 +123,7 @@ if [ "$highest" != v2 ] && [ "$highest" != v3 ]; then
     [ "$status" = 1 ] && says 1 "--cpu-level v4: this processor has v3; use auto, or one that it has"
     result $? "a level that one of them lacks is refused"
     both "$(program v3)" "$(program v4)"
-    [ "$status" = 1 ] && says 1 "have no level in common; use one build for all, of make MARCH=any"
+    [ "$status" = 1 ] && says 1 "with no level in common; use one build on all ranks, made with make MARCH=any"
     result $? "builds for two processors are refused"
     both "$(program v3)" "$(program any)"
     [ "$status" = 0 ] && grep -q "^device   cpu, level v3 (the highest that all ranks have; a rank has $highest), " "$dir/out"

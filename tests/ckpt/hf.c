@@ -551,7 +551,7 @@ static void files_are_demanded(void **state) {
     REFUSED(look(path), TRINE_EDATA, "neither model.safetensors nor model.safetensors.index.json");
     hf_write_text(path, "pytorch_model.bin", "");
     REFUSED(look(path), TRINE_EDATA,
-            "is executable and is not read; convert it to model.safetensors");
+            "can run code and is therefore not read; convert it to model.safetensors");
     hf_write_text(path, CKPT_MODEL_FILE, "cut");
     REFUSED(look(path), TRINE_EDATA, "model.safetensors");
     char *many = malloc((2 << 20) + 1);

@@ -353,7 +353,7 @@ static void numbers_that_no_lease_has(void **state) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char name[64], expect[256], path[256];
         snprintf(name, sizeof name, ".lease-%s", numbers[i]);
-        snprintf(expect, sizeof expect, "%s/%s: no job has made this lease", dir, name);
+        snprintf(expect, sizeof expect, "%s/%s: no job has written this lease", dir, name);
         make(name);
         REFUSED(hold(&l, NULL), TRINE_EDATA, expect);
         lease_give_back(&l);
@@ -377,7 +377,8 @@ static void the_last_number(void **state) {
     assert_string_equal(names(), ".lease-999999999999999999 ");
     lease_give_back(&l);
     REFUSED(hold(&l, NULL), TRINE_EDATA,
-            "/.lease-999999999999999999: no job has made this lease, whose number is the last");
+            "/.lease-999999999999999999: no job has written this lease: its number is the largest "
+            "possible");
     lease_give_back(&l);
 }
 

@@ -107,7 +107,7 @@ mv base moved
 refused_run() { # TEXT
     ! go gone --load whole/step-4 && grep -q -F -- "$1" out
 }
-refused_run "whole/step-4 has adapters alone, and their base $PWD/base is no Hugging Face folder here"
+refused_run "whole/step-4 contains only adapters, and their base $PWD/base is not a Hugging Face folder here"
 result $? "a base that was moved is named"
 cp -r whole/step-4 step-4 && sed -i "s|\"$PWD/base\"|\"$PWD/moved\"|" step-4/adapter_config.json && go again --load step-4 &&
     cmp whole/step-8/adapter_model.safetensors again/step-8/adapter_model.safetensors
@@ -137,9 +137,9 @@ result $? "a target that the family does not have"
 with 's/,[^,]*"up_proj"//' && refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "is not a tensor of the adapters"
 result $? "an adapter of no target"
 with 's|"base_model_name_or_path":.*|"base_model_name_or_path": "of/elsewhere",|' &&
-    refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "its base of/elsewhere is no folder here"
+    refused "$build/trine-export" "$dir/files/broken" "$dir/files/none" "its base of/elsewhere is not a folder here"
 result $? "a base that is elsewhere"
-refused "$build/trine-export" --adapter "$dir/files/lora" "$dir/files/tuned-qwen3" "$dir/files/none" "has adapters of its own"
+refused "$build/trine-export" --adapter "$dir/files/lora" "$dir/files/tuned-qwen3" "$dir/files/none" "already has adapters"
 result $? "adapters for a model that has adapters"
 refused "$build/trine-export" --merge "$dir/files/base" "$dir/files/none" "--merge: $dir/files/base has no adapters"
 result $? "nothing to merge"
@@ -148,9 +148,9 @@ result $? "a base of no adapters"
 start=("$build/train_gpt" --data-path "$dir/files/text_train.bin" --train-iters 1 --threads 1)
 refused "${start[@]}" --load "$dir/files/base" --adapter "$dir/files/lora" --lora-rank 5 "lora-rank is 3 there, 5 here"
 result $? "another rank than the adapters'"
-refused "${start[@]}" --load "$dir/files/run" --adapter "$dir/files/lora" "is a run in the middle, without the adapters of"
+refused "${start[@]}" --load "$dir/files/run" --adapter "$dir/files/lora" "is a checkpoint of a run without the adapters of"
 result $? "a run goes on as it is"
-refused "${start[@]}" --load "$dir/files/tuned-qwen3" --finetune --adapter "$dir/files/lora" "has adapters of its own"
+refused "${start[@]}" --load "$dir/files/tuned-qwen3" --finetune --adapter "$dir/files/lora" "already has adapters"
 result $? "a run with adapters"
 refused "${start[@]}" --adapter "$dir/files/lora" "--adapter requires --load"
 result $? "adapters of nothing"

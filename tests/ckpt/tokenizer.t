@@ -108,7 +108,7 @@ check "without a tokenizer a run goes on with tokens of the same one only" plain
 
 # The banner; a run without --save has no checkpoints, and a vocabulary of 256 is bytes.
 says_so() {
-    local none="no tokenizer: checkpoints will not contain one, which trine-generate needs; give --tokenizer PATH here, or there"
+    local none="no tokenizer: checkpoints will not contain the one that trine-generate needs; give --tokenizer PATH here, or to trine-generate"
     train 2 --dp 2 --data-path own.bin --train-iters 1 --save unsaid && [ "$status" -eq 0 ] && prints 1 "$none" &&
         train 1 --data-path own.bin --train-iters 1 && [ "$status" -eq 0 ] && prints 0 "no tokenizer" &&
         train 1 --data-path plain.bin --vocab-size 256 --train-iters 1 --save bytes && [ "$status" -eq 0 ] && prints 0 "no tokenizer" &&
@@ -131,7 +131,7 @@ check "of the validation, too" refuses "--val-data-path other.bin was made with 
     train 1 --tokenizer own --data-path own.bin --val-data-path other.bin --save new
 check "a source of a blend" refuses "--data-path other.bin was made with a different tokenizer" \
     train 1 --tokenizer own --data-path "0.5 plain.bin 0.5 other.bin" --save new
-check "training and validation of two tokenizers" refuses "their tokens are those of different tokenizers" \
+check "training and validation of two tokenizers" refuses "made with different tokenizers (hashes" \
     train 1 --data-path own.bin --val-data-path other.bin --save new
 check "token files of another tokenizer than the checkpoint's" refuses \
     "--data-path other.bin was made with a different tokenizer" train 1 --data-path other.bin --save saved --load auto
@@ -156,7 +156,7 @@ check "a tokenizer on one rank only" refuses "--tokenizer" given
 # Fine-tuning may take another one, and a larger model vocabulary fits.
 finetunes() {
     train 2 --load saved/step-4 --finetune --tokenizer other --data-path other.bin --train-iters 1 --save tuned &&
-        [ "$status" -eq 0 ] && prints 1 "tokenizer: other/tokenizer.json, ids below 300; not the one of the checkpoint" &&
+        [ "$status" -eq 0 ] && prints 1 "tokenizer: other/tokenizer.json, ids below 300; the checkpoint has a different one" &&
         cmp other/tokenizer.json tuned/step-1/tokenizer.json && [ ! -e tuned/step-1/tokenizer_config.json ] &&
         train 1 --vocab-size 512 --tokenizer wide --train-iters 1 --save padded && [ "$status" -eq 0 ]
 }

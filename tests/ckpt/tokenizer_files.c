@@ -32,9 +32,9 @@ static const struct {
       "{\"eos_token\": {\"content\": \"a\"}, \"pad_token\": null, \"chat_template\": \"{{ a }}\"}",
       "{\"tokenizer_class\": \"X\", \"chat_template\": [], \"model_max_length\": 1e30}"},
      {{SECRET, "invalid JSON"},
-      {"{\"tokenizer_class\": 1}", "tokenizer_class is not a text"},
+      {"{\"tokenizer_class\": 1}", "tokenizer_class is not a string"},
       {"{\"eos_token\": 1}", "eos_token is not a token"},
-      {"{\"chat_template\": 1}", "chat_template is neither a text nor a list"}}},
+      {"{\"chat_template\": 1}", "chat_template is neither a string nor a list"}}},
     {"special_tokens_map.json",
      {"{}", "{\"eos_token\": \"a\", \"more\": [\"b\", {\"content\": \"c\"}], \"none\": null}"},
      {{SECRET, "invalid JSON"},
@@ -165,7 +165,7 @@ static void no_link_leads_out(void **state) {
         link_to(in, "../../../secret", name);
         OK(hf_open(source, in));
         snprintf(expect, sizeof expect,
-                 "%s/%s: a link to ../../../secret, which is not in its folder", in, name);
+                 "%s/%s: a link to ../../../secret, which is outside the folder", in, name);
         REFUSED(hf_export(source, NULL, out), TRINE_EIO, expect);
         assert_int_not_equal(access(out, F_OK), 0);
         ckpt_close(&source);
@@ -193,7 +193,7 @@ static void weights_are_not_read_from_elsewhere(void **state) {
                  dir, names[i], names[i], in);
         assert_int_equal(system(command), 0);
         source = calloc(1, sizeof *source);
-        snprintf(expect, sizeof expect, "/%s: a link to ../../../%s, which is not in its folder",
+        snprintf(expect, sizeof expect, "/%s: a link to ../../../%s, which is outside the folder",
                  names[i], names[i]);
         REFUSED(hf_open(source, in), TRINE_EIO, expect);
         ckpt_close(&source);

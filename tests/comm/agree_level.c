@@ -37,8 +37,8 @@ static void no_level_in_common(void **state) {
         OK(agree(own, own, &out));
     else if (rank == 0)
         REFUSED(agree(own, own, &out), TRINE_EUNSUPPORTED,
-                "this one for v3, and have no level in common; use one build for all, of make "
-                "MARCH=any");
+                "this one for v3, with no level in common; use one build on all ranks, made with "
+                "make MARCH=any");
     else
         assert_int_equal(agree(own, TRINE_CPU_V4_AMX, &out), TRINE_EUNSUPPORTED);
     status_clear();

@@ -11,7 +11,7 @@ job() { # job RANKS MODE
 
 for when in before after; do
     job 1 $when
-    [ "$status" = 1 ] && says 1 "MPI is " && says 1 "a world of your communicator is created between MPI_Init_thread and MPI_Finalize"
+    [ "$status" = 1 ] && says 1 "MPI is " && says 1 "call it between MPI_Init_thread and MPI_Finalize"
     result $? "a world $when MPI is refused"
 done
 says 1 "MPI is finalised"
@@ -28,7 +28,7 @@ for level in funneled serialized multiple; do
 done
 
 job 2 thread-funneled
-[ "$status" != 0 ] && grep -q "MPI was initialised with MPI_THREAD_FUNNELED by another thread, which alone may create a world; for any thread MPI needs MPI_THREAD_SERIALIZED" "$dir/err"
+[ "$status" != 0 ] && grep -q "MPI was initialised with MPI_THREAD_FUNNELED by another thread, the only one that may create a world; for any thread MPI needs MPI_THREAD_SERIALIZED" "$dir/err"
 result $? "a world of another thread than MPI's is refused"
 
 job 2 thread-serialized
@@ -45,7 +45,7 @@ two_threads " while thread $(sed -n 's/^first thread //p' "$dir/out") is in trin
 result $? "audit: a call while another thread is in one"
 
 job 2 second-funneled
-two_threads ", but this world is of thread $(sed -n 's/^first thread //p' "$dir/out"), which alone may call MPI"
+two_threads ", but this world belongs to thread $(sed -n 's/^first thread //p' "$dir/out"), the only one that may call MPI"
 result $? "audit: a call of a thread that may not call MPI"
 
 for mode in hang blocked; do

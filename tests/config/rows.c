@@ -391,7 +391,7 @@ static void two_values(const char *name, const char *a, const char *other, const
     char first[200], later[200], want[600], at[40];
     snprintf(first, sizeof first, "--%s=%s", name, a);
     snprintf(later, sizeof later, "--%s=%s", other, b);
-    snprintf(want, sizeof want, "warning: --%s %s is overridden by --%s %s, which is behind it\n",
+    snprintf(want, sizeof want, "warning: --%s %s is overridden by --%s %s, which comes after it\n",
              name, a, other, b);
     char *apart[] = {"train_gpt", (char *)(uintptr_t)strndup(first, strcspn(first, "=")),
                      (char *)(uintptr_t)a, later, NULL};
@@ -436,8 +436,9 @@ static void an_overridden_value_is_said(void **state) {
     }
     assert_true(tried > 70);
     char *blends[] = {"train_gpt", "--data-path", "a", "b", "--data-path", "c", "d", NULL};
-    assert_string_equal(warnings_of(blends), "warning: --data-path 1 a b is overridden by "
-                                             "--data-path 1 c d, which is behind it\n");
+    assert_string_equal(
+        warnings_of(blends),
+        "warning: --data-path 1 a b is overridden by --data-path 1 c d, which comes after it\n");
 }
 
 int main(void) {

@@ -179,12 +179,12 @@ walk_doctor() {
 for program in generate eval tokens tokenizer export plan prove report doctor; do walk $program; done
 echo "# $tried options: $refused refusals"
 run "$BUILD/trine-prove" --dp 2 --vocab-size 8 --
-[ "$status" -eq 1 ] && grep -qx "trine: no configuration B behind -- (see --help)" "$dir/err"
+[ "$status" -eq 1 ] && grep -qx "trine: no configuration B after -- (see --help)" "$dir/err"
 result $? "trine-prove with nothing behind -- says so"
 run "$BUILD/trine-prove" --vocab-size 8 --dp 2 --vocab-size 8 --pp=2
 [ "$status" -eq 1 ] && grep -qx "trine: --vocab-size appears twice; -- separates A and B" "$dir/err"
 result $? "and so it does where -- was forgotten"
 run "$BUILD/trine-verify" --dp 2 --vocab-size 8
-[ "$status" -eq 1 ] && grep -q "unknown option --dp" "$dir/err" && grep -q "options of the trainer stand behind --: trine-verify" "$dir/err"
+[ "$status" -eq 1 ] && grep -q "unknown option --dp" "$dir/err" && grep -q "options of the trainer come after --: trine-verify" "$dir/err"
 result $? "trine-verify, too"
 done_testing

@@ -45,7 +45,7 @@ static const fault faults[] = {
     {"REDUCE twice", PIPE, 0, {{INSERT, "REDUCE u1 m2", "REDUCE u1 m2"}},
      "matrices 1 has no gradients that are not summed over dp: they would count 2 times"},
     {"REDUCE too early", PIPE, 0, {{MOVE, "REDUCE u1 m2", "BACKWARD u1 m2 s0 d0"}},
-     "adds micro-batch 2 to the gradient of matrices 1, which has nothing of this step"},
+     "adds micro-batch 2 to the gradient of matrices 1, which contains nothing of this step"},
     {"REDUCE after NORM", ZERO1, 0, {{DROP, "REDUCE u1 m1", 0}, {INSERT, "NORM", "REDUCE u1 m1"}},
      "that are not summed over dp: REDUCE is missing"},
     {"REDUCE after TIE", PIPE, 0, {{DROP, "REDUCE u0 m2", 0}, {INSERT, "TIE", "REDUCE u0 m2"}},
@@ -57,7 +57,7 @@ static const fault faults[] = {
     {"a lane twice", EXACT, 0, {{INSERT, "REDUCE u1 m1", "REDUCE u1 m1"}},
      "they would count 2 times"},
     {"a lane left out", EXACT, 0, {{DROP, "REDUCE u1 m1", 0}},
-     "sets the gradient of matrices 1, which has micro-batches 0, 1 that are not summed over dp: they are lost"},
+     "overwrites the gradient of matrices 1, which contains micro-batches 0, 1 that are not summed over dp: they are lost"},
 
     /* Micro-batches. */
     {"a backward pass left out", ZERO1, 0, {{DROP, "BACKWARD u0 m1 s0 d1", 0}},

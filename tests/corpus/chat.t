@@ -264,15 +264,15 @@ check "a character of 0" bad "column 44: a character of 0" '{"messages":[{"role"
 check "no JSON" bad "column 15: expected a JSON value" '{"messages": [}'
 check "no known key" bad 'the row has no "messages", "conversations", "prompt" with "completion", or "text"' '{"prompt":"a"}'
 check "no messages" bad "the row has no messages" '{"messages":[]}'
-check "messages that are no list" bad '"messages" is no list of messages' '{"messages":"a"}'
-check "a message that is no object" bad "message 2 is no object" "{\"messages\":[$answer,\"a\"]}"
+check "messages that are no list" bad '"messages" is not a list of messages' '{"messages":"a"}'
+check "a message that is no object" bad "message 2 is not an object" "{\"messages\":[$answer,\"a\"]}"
 check "a message without content" bad 'message 1 has no "content"' '{"messages":[{"role":"assistant"}]}'
-check "a content that is no text" bad 'message 1: its "content" is no string' '{"messages":[{"role":"assistant","content":null}]}'
+check "a content that is no text" bad 'message 1: its "content" is not a string' '{"messages":[{"role":"assistant","content":null}]}'
 check "a role twice" bad 'message 1 has "from" twice, or under another name' '{"messages":[{"role":"user","from":"gpt","content":"a"}]}'
 check "a key twice" bad 'the row has "text" twice' '{"text":"ab","text":"cd"}'
-check "a call of a tool" bad 'message 1 has "tool_calls", which is not read here' \
+check "a call of a tool" bad 'message 1 has "tool_calls", which is not supported' \
     '{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":1}]}]}'
-check "tools" bad '"tools" beside "messages" is not read here' "{\"messages\":[$answer],\"tools\":[1]}"
+check "tools" bad '"tools" beside "messages" is not supported' "{\"messages\":[$answer],\"tools\":[1]}"
 check "a text of one token" bad "no token of the row is supervised" '{"text":""}'
 
 # ---- Packing

@@ -320,7 +320,7 @@ static void the_first_fault_is_named(void **state) {
         corpus_counts counts;
         corpus_settings s = settings_of(100, threads, 1000);
         REFUSED(encode(&s, &got, &counts), TRINE_EDATA,
-                "lines.jsonl:400: column 9: the text is no string");
+                "lines.jsonl:400: column 9: the text is not a string");
         free(got.ids.ids);
     }
 }

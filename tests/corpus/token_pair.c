@@ -55,7 +55,7 @@ static int32_t id_of(const char *path, int count) {
     int32_t ids[TRAIN];
     if (tokens_open(&t, path) != TRINE_OK) {
         bool known = strstr(status_message(), ": no such file") ||
-                     strstr(status_message(), "not all files of this corpus have their names");
+                     strstr(status_message(), "this corpus is incomplete");
         if (!known) fail_msg("%s", status_message());
         status_clear();
         return 0;

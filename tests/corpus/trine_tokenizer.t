@@ -106,8 +106,8 @@ check "a folder inside none" refuses "none/x: No such file or directory" --out n
 check "a file in the folder's place" refuses "text/tokenizer" --out text empty
 check "a model's folder" refuses "--out model is the folder of a model" --out model text
 check "no text" refuses "the inputs have no text" --out x empty
-check "a line without a text, by its number" refuses "bad.jsonl:2: column 9: the text is no string" --out x bad.jsonl
-check "no text but bytes" refuses "zero: no text: byte 1 is 0; --skip-bad" --out x zero
+check "a line without a text, by its number" refuses "bad.jsonl:2: column 9: the text is not a string" --out x bad.jsonl
+check "no text but bytes" refuses "zero: not a text: byte 1 is 0; --skip-bad" --out x zero
 check "its own output as input" refuses "a file of argument one/tokenizer.json, which is in use and would be lost" --out one one/tokenizer.json
 check "an unknown split" refuses "--split" --split gpt3 --out x text
 done_testing

@@ -64,7 +64,7 @@ lines() {
         '{"text":"\ud83d"}' '{"text":"\ud83d\ud83d\ude00"}' >lines.jsonl
     all lines.jsonl && [ "$(ids x_train.bin)" = "64 466 65 188 270 246 222 466 171 123 121 466 171 123 121 270 246 222 466" ] &&
         prints 1 "4 documents, 17 B of text" && prints 1 "left out: 1 empty documents" &&
-        prints 1 "2 sequences of bytes that are no UTF-8 became U+FFFD"
+        prints 1 "2 sequences of bytes that are not UTF-8 became U+FFFD"
 }
 check "JSON lines" lines
 key() {
@@ -81,7 +81,7 @@ check "another token at the end, and none" ends
 replaced() {
     printf 'a\377\303b' >bytes.txt
     all bytes.txt && [ "$(ids x_train.bin)" = "64 171 123 121 171 123 121 65 466" ] &&
-        prints 1 "2 sequences of bytes that are no UTF-8 became U+FFFD"
+        prints 1 "2 sequences of bytes that are not UTF-8 became U+FFFD"
 }
 check "bytes that are no UTF-8" replaced
 # Of Unicode 15.0, 16.0 and 15.0, with a character of 14.0; the driver says which PCRE2 knows.
@@ -188,7 +188,7 @@ check "no training data" refuses "--val-fraction 1 of 1 blocks of 1024 tokens le
 check "an output that is an input" refuses "x_train.bin is also an input (./x_train.bin)" --out x .
 check "an empty folder" refuses "empty: a folder without files" --out e "$(mkdir empty && echo empty)"
 check "a missing input" refuses "nowhere.txt: No such file or directory" --out e once.txt nowhere.txt
-check "no text but bytes" refuses "zero: no text: byte 3 is 0" --out e "$(printf 'abc\0' >zero && echo zero)"
+check "no text but bytes" refuses "zero: not a text: byte 3 is 0" --out e "$(printf 'abc\0' >zero && echo zero)"
 printf '{"text":"a"}\n{"text":"b"\n{"text":"c"}\n{"body":"d"}\n' >bad.jsonl
 check "a line that is not JSON" refuses "bad.jsonl:2: column 12: expected , or }" --out e bad.jsonl
 check "a line without the key" refuses 'bad.jsonl:1: the object has no "body"' --json-key body --out e bad.jsonl

@@ -42,7 +42,7 @@ static void a_file_has_each_member_once(void **state) {
     REFUSED(parse("node_rate", "", "", &h), TRINE_EDATA,
             "m.json: \"node_rate\" (bytes a second that a rank sends inside a node) is missing");
     REFUSED(parse(NULL, "", ", \"node_rate\": 3", &h), TRINE_EDATA,
-            "m.json: \"node_rate\" is there twice");
+            "m.json: \"node_rate\" appears twice");
 }
 
 /* The nearest name, if there is one, and all. */
@@ -124,7 +124,7 @@ static void a_file_says_how_well_it_predicts(void **state) {
     NEAR(2 / least - 1, 0.05, 1e-12);
     NEAR(2 / most - 1, -0.05, 1e-12);
     REFUSED(parse(NULL, "", ", \"checked\": " CHECKED ", \"checked\": " CHECKED, &h), TRINE_EDATA,
-            "\"checked\" is there twice");
+            "\"checked\" appears twice");
     REFUSED(parse(NULL, "",
                   ", \"checked\": {\"mean\": 0.02, \"worst\": 0.01, \"rows\": 8, "
                   "\"source\": \"s\"}",
@@ -163,7 +163,7 @@ static void a_file_says_what_its_ranks_compute_on(void **state) {
             "m.json: device is \"ref\" (valid: \"cpu\", \"cuda\")");
     REFUSED(parse(NULL, "", ", \"device\": 1", &h), TRINE_EDATA, "m.json: device is no text");
     REFUSED(parse(NULL, "", ", \"device\": \"cpu\", \"device\": \"cpu\"", &h), TRINE_EDATA,
-            "\"device\" is there twice");
+            "\"device\" appears twice");
 }
 
 /* ---- Times ---- */

@@ -250,7 +250,7 @@ static void raw_files_are_read_if_the_path_says_so(void **state) {
     expect("nanogpt:r_*.bin", (int32_t[]){7, 65535, 3, 9, 1, 7}, 6, 65536);
     refused("r_0.bin", "r_0.bin: too short for a token file");
     put("r_1.bin", five, 3);
-    refused("nanogpt:r_*.bin", "r_1.bin: 3 bytes are no whole number of uint16 tokens");
+    refused("nanogpt:r_*.bin", "r_1.bin: 3 bytes are not a whole number of uint16 tokens");
     put("r_1.bin", five, 0);
     refused("nanogpt:r_*.bin", "r_1.bin: the file is empty");
     tokens *t;

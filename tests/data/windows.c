@@ -159,7 +159,7 @@ static void what_cannot_be_written(void **state) {
     REFUSED(tokens_writer_add_window(w, (int32_t[]){1, 10}, (uint8_t[]){2, 0}), TRINE_EDATA,
             "n.bin: token 1: id 10 is outside the vocabulary of 10");
     REFUSED(tokens_writer_add_window(w, (int32_t[]){1, 2}, (uint8_t[]){0, 0}), TRINE_EDATA,
-            "n.bin: window 0: its first token begins no document");
+            "n.bin: window 0: its first token does not begin a document");
     REFUSED(tokens_writer_add_window(w, (int32_t[]){1, 2}, (uint8_t[]){2, 3}), TRINE_EDATA,
             "n.bin: window 0: token 1, the first of a document, is supervised");
     tokens_writer_discard(&w);

@@ -113,21 +113,21 @@ stages=$(sed -n 's/^measuring for .*two.json, stage 1 of \([0-9]*\): 1 rank at o
 [ "$(grep -c "^measuring for .*two.json, stage [2-9] of $stages: .*; about .* left$" "$dir/out")" = "$((stages - 1))" ] &&
     [ ! -e "$dir/two.json.partial" ]
 result $? "a line for each stage, with the time that is left"
-[ $status -eq 0 ] && has "two.json.partial is of another measurement, \".* --runs 2\": it is not used" &&
+[ $status -eq 0 ] && has "two.json.partial is from another measurement, \".* --runs 2\", and is replaced" &&
     [ "$(grep -c '^measuring for' "$dir/out")" = "$stages" ]
 result $? "that of other options is not used, and it says so"
 
 # kinds FILE: of its points, with type and ranks
 kinds() { grep -o '^ *\["[^[]*' "$1" | sort -u; }
 doctor 2 --quick --runs 2 --write-hardware "$dir/kept.json"
-done=$(sed -n "s/.*kept.json.partial has \([1-9]\) of $stages stages of an earlier job.*/\1/p" "$dir/out")
+done=$(sed -n "s/.*kept.json.partial contains \([1-9]\) of $stages stages from an earlier job.*/\1/p" "$dir/out")
 [ $status -eq 0 ] && [ "$(grep -c '^measuring for' "$dir/out")" = "$((stages - done))" ] && hardware "$dir/kept.json" &&
     [ ! -e "$dir/kept.json.partial" ] && kinds "$dir/kept.json" >"$dir/kinds" && kinds "$dir/two.json" | cmp - "$dir/kinds" &&
     [ -z "$(grep -o '^ *\["[^]]*\]' "$dir/kept.json" | sort | uniq -d)" ]
 result $? "and the same command measures only the rest: the kinds of points that a whole one has, none twice"
 sed 's/; partial: .*/",/' "$dir/two.json" >"$dir/mine.json.partial"
 doctor 2 --quick --runs 1 --write-hardware "$dir/mine.json"
-[ $status -ne 0 ] && says 1 "mine.json.partial exists and is no partial hardware file; move it away"
+[ $status -ne 0 ] && says 1 "mine.json.partial exists and is not a partial hardware file; move it away"
 result $? "a file of that name that is something else stays"
 
 # beside_a_loop ARGUMENTS...: on one processor, of which a loop has half
@@ -141,7 +141,7 @@ beside_a_loop() {
 }
 beside_a_loop --write-hardware "$dir/busy.json"
 [ $status -ne 0 ] && [ ! -e "$dir/busy.json" ] &&
-    grep -q "something else runs on $host: rank 0's threads had [1-8]*[0-9]% of their cores' time, and on an idle machine have 90%" "$dir/err"
+    grep -q "another program runs on $host: rank 0's threads got [1-8]*[0-9]% of their cores' time, and on an idle machine get 90%" "$dir/err"
 result $? "a busy machine is refused, with what was seen"
 beside_a_loop --quick --runs 1 --write-hardware "$dir/busy.json"
 [ $status -eq 0 ] && [ -s "$dir/busy.json" ]
@@ -197,8 +197,8 @@ asks 1e8 "95.4 TiB" && asks 95T "95.0 TiB" && asks 97280G "95.0 TiB" && doctor 1
 result $? "a size is as everywhere, and without a unit of MiB"
 
 doctor 1 --memory 85899345920
-[ $status -ne 0 ] && says 1 "--memory: \"85899345920\" MiB are more than any machine has; a number without a unit is of MiB" &&
-    doctor 1 --windows 3Gi && says 1 "--windows: \"3Gi\" is not a size of memory: 512M, 80G"
+[ $status -ne 0 ] && says 1 "--memory: \"85899345920\" MiB are more than any machine has; a number without a unit is in MiB" &&
+    doctor 1 --windows 3Gi && says 1 "--windows: \"3Gi\" is neither a memory size such as 512M or 80G (K, M, G and T: powers of 1024) nor a number of MiB"
 result $? "what is more likely bytes is refused, and what is no size"
 
 if mounts_at /dev/shm; then

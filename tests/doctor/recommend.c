@@ -44,7 +44,7 @@ static const row rows[] = {
     {"4 cores of a cache are another job's", 2, 8, 8, 4, 0, 0, 0, 15, 8, "each last-level cache"},
     {"10 cores, of which 2 have a cache of their own", 1, 2, 8, 6, 0, 0, 0, 1, 10, "all 10 cores"},
     {"memory for 6 ranks: 4 that divide 16", 2, 8, 8, 0, 0, 6 * GIB, GIB, 4, 32,
-     "as many ranks as the memory is enough for, with all of 128 cores"},
+     "as many ranks as fit in the memory, with all of 128 cores"},
     {"memory for less than one", 2, 8, 8, 0, 0, GIB / 2, GIB, 1, 128, "as many ranks as"},
     {"memory for all", 2, 8, 8, 0, 0, 16 * GIB, GIB, 16, 8, "each last-level cache"},
     {"memory for 2 ranks of 64 cores at a time", 2, 8, 8, 0, 64, 2 * GIB, GIB, 2, 32,

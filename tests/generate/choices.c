@@ -73,7 +73,7 @@ static void faults_name_the_line(void **state) {
         {"{\"endings\": [\"a\", \"b\"], \"label\": 0}", "file.jsonl:7: no context"},
         {"{\"ctx\": 3, \"endings\": [\"a\", \"b\"], \"label\": 0}", "\"ctx\" must be a string"},
         {"{\"ctx_a\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 0}", "no context"},
-        {"{\"ctx\": \"x\", \"label\": 0}", "\"endings\" must be a list of texts"},
+        {"{\"ctx\": \"x\", \"label\": 0}", "\"endings\" must be a list of strings"},
         {"{\"ctx\": \"x\", \"endings\": [\"a\"], \"label\": 0}", "1 endings; at least 2"},
         {"{\"ctx\": \"x\", \"endings\": [\"a\", 3], \"label\": 0}", "each must be a string"},
         {"{\"ctx\": \"x\", \"endings\": [\"a\", \"[b]\"], \"label\": 0}", "ending 1 has no text"},

@@ -571,7 +571,7 @@ static void layouts_that_cannot_be_are_refused(void **state) {
     refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "must divide --num-attention-heads 5");
     c.model.hidden_size = 48, c.model.num_attention_heads = 12;
     c.model.num_query_groups = size == 3 ? 2 : 3;
-    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "one of it and --num-query-groups");
+    refused(c, (trine_layout){.dp = 1, .tp = size, .pp = 1}, "must divide --num-query-groups");
     c = config_of((trine_layout){.dp = 1, .tp = 1, .pp = 1});
     c.model.num_layers = 1;
     if (size == 4) refused(c, (trine_layout){.dp = 1, .tp = 1, .pp = size}, "3 units");

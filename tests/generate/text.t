@@ -121,7 +121,7 @@ result $? "a conversation that is too long"
 
 # ---- Errors
 
-refused "--ids has no text: it cannot go with --chat, --stop or --tokenizer" "ids and a stop text" --ids 1 --stop A
+refused "--ids excludes --chat, --stop and --tokenizer, which need text" "ids and a stop text" --ids 1 --stop A
 refused "--system is only for --chat" "a system message without a chat" --prompt A --system B
 refused "top-p: invalid value \"1.5\"" "a probability above 1" --prompt A --top-p 1.5
 echo '[INST]' >"$saved/step-80/chat_template.jinja"

@@ -86,7 +86,7 @@ result $? "an error leaves no file"
 
 # ---- Errors
 
-refused 0 "--tensorboard has one text: --chat requires --prompt with it" "a conversation as an event" "$saved" --chat \
+refused 0 "--tensorboard writes one text; with --chat it requires --prompt" "a conversation as an event" "$saved" --chat \
     --tensorboard "$dir/board"
 touch "$dir/file"
 refused 0 "--tensorboard $dir/file/board: cannot create the folder" "a file for a parent of the folder" "$saved" \

@@ -61,7 +61,7 @@ ranks() {
 check "ranks of 1 and above the model's width" ranks
 
 types() {
-    gguf new.gguf llama --type q8_0 && grep -q "^14 matrices are f16, because their rows are no multiple of 32 numbers, which q8_0 wants" out &&
+    gguf new.gguf llama --type q8_0 && grep -q "^14 matrices are f16, because their rows are not a multiple of 32 numbers, which q8_0 requires" out &&
         "$build/tests/gguf/gguf_driver" new.gguf base-llama q8_0 lora-llama >entries && grep -qx "tensor blk.0.attn_q.weight.lora_a 8" entries &&
         grep -qx "tensor blk.0.attn_q.weight.lora_b 1" entries && gguf new.gguf qwen3 --type q8_0 && ! grep "matrices are f16" out
 }
@@ -86,7 +86,7 @@ check "--merge: the bytes of the merged folder's file" merged
 scaled() { # scaled ALPHA TEXT
     rm -rf other && cp -r lora-llama other && sed -i "s/\"lora_alpha\":.*/\"lora_alpha\": $1,/" other/adapter_config.json && refuses "$2" --format gguf other no.gguf
 }
-check "an alpha that float32 does not have" scaled 1e-60 "adapters of rank 4 with the scale 2.5e-61: a GGUF file has the scale times the rank, in float32"
+check "an alpha that float32 does not have" scaled 1e-60 "adapters of rank 4 with the scale 2.5e-61: rank x scale, which a GGUF file contains, must be a positive float32"
 check "nor one so large" scaled 1e60 "with the scale 2.5e+59"
 # The first numbers are those of an A: 1e6.
 beyond() {

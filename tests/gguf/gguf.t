@@ -60,7 +60,7 @@ check "a head of its own is output.weight, a tied one is not written" untied
 # Rows of 48 are no blocks of 32.
 odd() {
     train --hidden-size 48 --save odd && holds odd q8_0 -- "tensor token_embd.weight 1" "tensor blk.0.ffn_down.weight 8" &&
-        grep -q "^7 matrices are f16, because their rows are no multiple of 32 numbers, which q8_0 wants" out
+        grep -q "^7 matrices are f16, because their rows are not a multiple of 32 numbers, which q8_0 requires" out
 }
 check "a matrix whose rows are no multiple of 32 is f16, and that is said" odd
 
@@ -189,10 +189,10 @@ check "other words" refuses_tokenizer "llama.cpp has no name for its pre-tokeniz
     "s~^\"pre_tokenizer\".*~$(cut '\\\\p{N}{1,2}')~"
 check "words that take the place of spaces" refuses_tokenizer "llama.cpp has no name for its pre-tokenizers" \
     "s~^\"pre_tokenizer\".*~\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},~"
-check "another normal form" refuses_tokenizer "normalizer NFKC, which GGUF cannot say" 's/"normalizer":null/"normalizer":{"type":"NFKC"}/'
-check "a token that takes spaces" refuses_tokenizer "added token 466 has lstrip, which GGUF cannot say" 's/"lstrip":false/"lstrip":true/'
+check "another normal form" refuses_tokenizer "normalizer NFKC, which GGUF cannot express" 's/"normalizer":null/"normalizer":{"type":"NFKC"}/'
+check "a token that takes spaces" refuses_tokenizer "added token 466 has lstrip, which GGUF cannot express" 's/"lstrip":false/"lstrip":true/'
 check "a token that is a whole word" refuses_tokenizer "added token 466 has single_word" 's/"single_word":false/"single_word":true/'
-check "two tokens before a text" refuses_tokenizer "the template writes 2 tokens before a text, the first is 466; GGUF can say one" \
+check "two tokens before a text" refuses_tokenizer "the template writes 2 tokens before a text, the first is 466; GGUF can express only one" \
     "s~^\"post_processor\".*~${template/\[466\]/[466, 5]}~"
 check "a token that merges do not make, and words that are not merged" refuses_tokenizer \
     "ignore_merges is true, llama.cpp's \"gpt-2\" merges a word that is a token, and the merges do not make token 460" \
@@ -211,7 +211,7 @@ check "words that SentencePiece does not cut" refuses_pieces "neither those of a
 endless() {
     rm -rf other && cp -r gpt other && sed 's/<|endoftext|>/<|sep|>/' "$tiny" >other/tokenizer.json && echo '{}' >other/tokenizer_config.json &&
         sed 's/"eos_token_id":[^,]*/"eos_token_id": null/' gpt/config.json >other/config.json &&
-        refuses_model "no token is known to end a text, and GGUF has no word for that"
+        refuses_model "no token is known to end a text, and a GGUF file needs one"
 }
 check "no token that ends a text" endless
 wide() {
@@ -220,7 +220,7 @@ wide() {
 }
 check "Qwen2 with heads of another width" wide
 turned() {
-    scaled qwen3 "$llama3" && refuses "rope scaling llama3: llama.cpp has it in its Llamas, and this is a qwen3" --format gguf scaled no.gguf
+    scaled qwen3 "$llama3" && refuses "rope scaling llama3: llama.cpp supports it only in Llama models, and this is a qwen3" --format gguf scaled no.gguf
 }
 check "Qwen3 with Llama 3's positions" turned
 # The first numbers are those of the token matrix: 1e6.

@@ -51,7 +51,7 @@ static void more_addends_than_a_gpu_has_room_for_are_refused(void **state) {
         OK(d->ops->sum_parts(d, y, true, x, true, 255, 1, 1));
         if (is_staged(d))
             REFUSED(d->ops->sum_parts(d, y, true, x, true, 256, 1, 1), TRINE_EUNSUPPORTED,
-                    "sum_parts: 256 addends; at most 255 are allowed");
+                    "sum_parts: 256 parts; at most 255 are allowed");
     }
 }
 

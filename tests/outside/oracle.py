@@ -24,13 +24,13 @@ FSDP2, TP, PP = "fsdp2.py", "tensor_parallel.py", "pipeline.py"
 LAUNCHES = [
     (FSDP2, 2, {"right": EQUAL,
                 "sum": "step 1: the gradient of layers.1.mlp.down_proj.weight differs",
-                "ignored": "step 1: the gradient of layers.2.mlp.down_proj.weight has other values in line "}),
+                "ignored": "step 1: the gradient of layers.2.mlp.down_proj.weight in line "}),
     (FSDP2, 4, {"right": EQUAL,
-                "half": "step 1: the gradient of layers.3.mlp.down_proj.weight has other values in line "}),
+                "half": "step 1: the gradient of layers.3.mlp.down_proj.weight in line "}),
     (TP, 2, {"right": EQUAL, "sequence": EQUAL,
-             "unreduced": "step 1: the output of layer 1, sample 0 has other values in line ",
+             "unreduced": "step 1: the output of layer 1, sample 0 in line ",
              "sequence-norm":
-                 "step 1: the gradient of layers.2.post_attention_layernorm.weight has other values in line "}),
+                 "step 1: the gradient of layers.2.post_attention_layernorm.weight in line "}),
     (PP, 2, {"gpipe": EQUAL, "1f1b": EQUAL, "interleaved": EQUAL, "zb": EQUAL, "zbv": EQUAL, "file": EQUAL,
              "1f1b-twice": "step 1: the output of embedding, sample 4 differs",
              "1f1b-unscaled": "step 1: the gradient of layers.3.mlp.down_proj.weight differs",

@@ -17,7 +17,7 @@ few="--pp 1 --recompute-granularity none --zero 1"
 command_line() { sed -n 's/^mpirun -n 8 \(--map-by ppr:8:node:PE=16 --bind-to core \)\{0,1\}train_gpt /train_gpt /p' "$dir/out"; }
 # starts: train_gpt accepts the line's options, and plans the bytes that were printed
 starts() {
-    mib=$(sed -n 's/^the first, whose heaviest rank has a plan of \([0-9.]*\) MiB.*/\1/p' "$dir/out")
+    mib=$(sed -n 's/^the first; its heaviest rank needs \([0-9.]*\) MiB.*/\1/p' "$dir/out")
     cp "$dir/out" "$dir/plan"
     eval "set -- $(command_line | sed 's/^train_gpt //') --dry-run"
     "$TRAIN" "$@" >"$dir/out" 2>"$dir/err" && [ -n "$mib" ] && grep -q "^heaviest .*: $mib MiB" "$dir/out"
@@ -27,7 +27,7 @@ plan $few --global-batch-size 64 --bf16 --grad-dtype bf16 --lr 3e-4 --weight-dec
 check "the command line's plan is the one that was printed" starts
 check "it has what is not at its default, and nothing else" \
     grep -qx 'mpirun -n 8 train_gpt .*--dp [0-9]* .*--device cuda --bf16 --grad-dtype bf16 --micro-batch-size [0-9]* --global-batch-size 64 --weight-decay 0.1' "$dir/plan"
-check "a run without data is told so" grep -q '(--data-path is to be added):$' "$dir/plan"
+check "a run without data is told so" grep -q '(add --data-path):$' "$dir/plan"
 plan --device cpu --zero-stage 3 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size 32 --schedule interleaved \
     --recompute-granularity none --micro-batch-size 2 --data-path "it's \$0 a.bin" --seed 18446744073709551615
 check "so is that of CPU ranks, with chunks, under an alias' options, and with a file's name quoted" starts
@@ -63,14 +63,14 @@ saves_of() { awk '/^ 1 / { step = $2 } /^saves/ { every = $3 + 0 } /^slurm/ { su
 # shellcheck disable=SC2086
 machine=zen5-cores plan $few --tp 1 --global-batch-size 64 && cp "$dir/out" "$dir/fast"
 check "a save every half an hour at most, and time for one at the end" saves_of
-grep -q '^slurm    --signal=B:USR1@300: more than 2 x (a step of ' "$dir/fast" && grep -q '^saves .*; a checkpoint has 316 MiB, 331 ms at 1 GB/s$' "$dir/fast"
+grep -q '^slurm    --signal=B:USR1@300: more than 2 x (a step of ' "$dir/fast" && grep -q '^saves .*; a checkpoint takes 316 MiB, and 331 ms to write at 1 GB/s$' "$dir/fast"
 result $? "the signal of examples/train_gpt.sbatch where that is enough"
 # shellcheck disable=SC2086
 saved_bytes() {
     token_file "$data" 20240520 1 4000 4000
     for half in "" --bf16; do
         "$BUILD/trine-plan" --hardware zen5-cores --ranks 1 $SMALL --hidden-size 512 $half --global-batch-size 1 >"$dir/out" 2>"$dir/err" &&
-            planned=$(sed -n 's/^saves .* a checkpoint has \([0-9.]* MiB\),.*/\1/p' "$dir/out") && rm -rf "$dir/sv" &&
+            planned=$(sed -n 's/^saves .* a checkpoint takes \([0-9.]* MiB\),.*/\1/p' "$dir/out") && rm -rf "$dir/sv" &&
             "$TRAIN" $SMALL --hidden-size 512 $half --data-path "$data" --train-iters 1 --device ref --save "$dir/sv" >"$dir/out" 2>"$dir/err" &&
             grep -q "^saved .*: $planned in " "$dir/out" || return 1
     done
@@ -130,10 +130,10 @@ check "the same of the first with another micro-batch" agrees "the first with ha
 cp "$dir/all" "$dir/plan"
 equal() {
     options=$(awk '$1 == 1 && $3 == "s" { sub(/.*GiB */, ""); print }' "$dir/plan")
-    [ -n "$options" ] && grep -q '^what others lose' "$dir/plan" && ! sed -n '/^what others/,$p' "$dir/plan" | grep -q -- "; $options\$"
+    [ -n "$options" ] && grep -q '^others, compared' "$dir/plan" && ! sed -n '/^others, compared/,$p' "$dir/plan" | grep -q -- "; $options\$"
 }
 check "what equals the first is left out" equal
-contradicts() { grep -q '^what others lose' "$dir/out" && ! grep -q '^  dp only' "$dir/out"; }
+contradicts() { grep -q '^others, compared' "$dir/out" && ! grep -q '^  dp only' "$dir/out"; }
 plan --global-batch-size 64 --bf16 --tp 8 --pp 1 --micro-batch-size 8
 check "what contradicts an option is left out" contradicts
 
@@ -250,10 +250,10 @@ refused "too few steps of the last run" "$dir/bad: 3 steps from its last \"run\"
 sed 's/"ranks":1/"ranks":0/' "$dir/half" >"$dir/bad"
 refused "a run of no ranks" 'line 1: "run" does not say the number of ranks' "$dir/bad"
 sed 's/num-layers=2/num-leyers=2/' "$dir/half" >"$dir/bad"
-refused "an unknown option" 'line 1: "--num-leyers=2" is no option' "$dir/bad"
+refused "an unknown option" 'line 1: this version does not accept the option "--num-leyers=2"' "$dir/bad"
 sed 's/"nodes":1/"nodes":2/' "$dir/half" >"$dir/bad"
 refused "other nodes than the machine's" "1 ranks on 2 nodes; with 8 ranks a node" "$dir/bad"
 sed 's/"seconds":[^,]*/"seconds":900/' "$dir/half" >"$dir/bad"
-refused "a run of another machine" "steps of 900 s where this machine would take" "$dir/bad"
+refused "a run of another machine" "its steps took 900 s, but this machine is predicted to take" "$dir/bad"
 
 done_testing

@@ -254,10 +254,10 @@ static void memory_leaves_out_what_has_no_room(void **state) {
         if (bytes[n] <= c.parallel.memory)
             assert_memory_equal(&list.at[kept++], &all.at[n], sizeof *all.at);
     free(printed(&c, 8, &why));
-    assert_non_null(strstr(why, "by rule: what --memory has room for, pp at most 2"));
+    assert_non_null(strstr(why, "by rule: what fits in --memory, pp at most 2"));
     free(why);
     c.parallel.memory = 1024;
-    REFUSED(trine_layouts(&c, 8, stdout, NULL), TRINE_EINVAL, "has room in the --memory of a rank");
+    REFUSED(trine_layouts(&c, 8, stdout, NULL), TRINE_EINVAL, "fits in the --memory of a rank");
 }
 
 static void what_has_no_layout_is_refused(void **state) {

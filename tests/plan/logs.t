@@ -79,10 +79,10 @@ sed 's/"version":"[^"]*"/"version":"99.1.0"/' "$dir/llama" >"$dir/newer"
 says() { calibrated "$dir/$1" && grep -qF "$2" "$dir/err" && reported "$dir/$1" && grep -qF "$3" "$dir/err"; }
 check "a newer version's log is read with a word" says newer "line 1: written by version 99.1.0, newer than this" "written by version 99.1.0"
 sed 's/"run":{/"run":{"moons":2,/' "$dir/llama" >"$dir/member"
-check "a member that is not known, too" says member '"run" has "moons", which is not known here' '"run" has "moons"'
+check "a member that is not known, too" says member '"run" contains "moons", which is unknown to this version and is ignored' '"run" contains "moons"'
 sed 's/"--num-layers=/"--num-moons=3","--num-layers=/' "$dir/newer" >"$dir/option"
 refuses() {
-    ! calibrated "$dir/option" && grep -qF '"--num-moons=3" is no option with a value that this version has; the log is of version 99.1.0' "$dir/err" &&
+    ! calibrated "$dir/option" && grep -qF 'this version does not accept the option "--num-moons=3"; the log is of version 99.1.0' "$dir/err" &&
         ! reported "$dir/option" && grep -q '"missing":"the log: .*num-moons=3.*of version 99.1.0' "$dir/page.html"
 }
 check "an option that is not known is refused, by name" refuses

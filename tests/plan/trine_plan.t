@@ -124,7 +124,7 @@ check "an option says what empty fields have" grep -q '^8,1024,8,512,2,1,4,64,2,
 printf '%s\n' heads,hidden,layers,seq,tp,pp,dp,batch,mbs 48,6144,40,2048,1,1,1,64, >"$dir/e.csv"
 plan --csv "$dir/e.csv" >"$dir/out" 2>"$dir/err"
 # shellcheck disable=SC2119
-unfit() { grep -q 'line 2: none of [0-9]* valid layouts of 1 ranks has room in 74.5 GiB; the fastest without regard' "$dir/err" && filled; }
+unfit() { grep -q 'line 2: none of [0-9]* valid layouts of 1 ranks fits in 74.5 GiB; the fastest without regard' "$dir/err" && filled; }
 check "where none fits the row says so, and has the fastest" unfit
 
 # ---- Parts

@@ -53,6 +53,6 @@ proved equal "layouts that add in the same order are equal" "" <<<"$equals"
 
 # shellcheck disable=SC2086  # words are meant to be split
 run "$BUILD/trine-prove" $model --dp 2 --
-[ "$status" -eq 1 ] && [ ! -s "$dir/out" ] && grep -q "no configuration B behind --" "$dir/err"
+[ "$status" -eq 1 ] && [ ! -s "$dir/out" ] && grep -q "no configuration B after --" "$dir/err"
 result $? "with -- a second configuration must follow"
 done_testing

@@ -47,7 +47,7 @@ verify 4 -- --dp 2 --pp 2 --schedule zb "$BF16" && ends "equal up to rounding" 0
 result $? "without it rounding explains what differs"
 
 verify 4 --flip-step 2 --flip-rank 2 -- --dp 4 --exact
-found "before step 2: h.0.ln_1.weight" "has other bits on rank 2 than on rank 0" "step 2: the output of layer 0, sample 2 differs" \
+found "before step 2: h.0.ln_1.weight" "differs between ranks 2 and 0" "step 2: the output of layer 0, sample 2 differs" \
     "on rank 2"
 result $? "a bit of a copy of a weight: the rank and the tensor"
 
@@ -60,7 +60,7 @@ found "step 2: the output of layer 1" "rounding does not explain it"
 result $? "without --exact: what rounding does not explain"
 
 verify 4 --flip-what message --flip-step 2 --flip-rank 1 -- --dp 2 --pp 2
-found "step 2: the output of layer 0 for micro-batch 0 has other bits on rank 3, which received it, than on rank 1, which sent it" \
+found "step 2: the output of layer 0 for micro-batch 0 differs between rank 3, which received it, and rank 1, which sent it" \
     "step 2: the output of layer 1, sample 1 differs" "on rank 3"
 result $? "a bit of a message: both ranks"
 
@@ -151,11 +151,11 @@ explained "" "step 1: the gradient of" && ! grep -q "in every tensor" "$dir/out"
 result $? "and where some have it no word of a scale"
 
 sed '/"step":1,"item":"the gradient of h.1.mlp.c_fc.bias"/s/"norm":[^,]*/"norm":7/' "$dir/all" >"$dir/foreign"
-explained "" "step 1: the gradient of h.1.mlp.c_fc.bias differs" "its norm, since its samples agree: 0." ", 7 in $dir/foreign"
+explained "" "step 1: the gradient of h.1.mlp.c_fc.bias differs" "the sampled elements agree, the norms differ: 0." ", 7 in $dir/foreign"
 result $? "where the norm alone is wrong both norms are printed"
 
 verify 2 --against "$dir/prints" -- --dp 2 --lr 2e-3
-[ "$status" -ne 0 ] && grep -q "is of another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
+[ "$status" -ne 0 ] && grep -q "was written by another run:" "$dir/err" && grep -q "there: .*lr 0.001" "$dir/err" && grep -q "here: .*lr 0.002" "$dir/err"
 result $? "a file of another run is refused with both"
 [ "$(grep -c -e "num-layers" -e "seed" "$dir/err")" -eq 0 ]
 result $? "and with nothing that is equal"
@@ -183,7 +183,7 @@ changed() {
     found "$@"
 }
 one='"step":1,"item":"the gradient of h.1.mlp.c_fc.bias"'
-changed "/$one/s/\"samples\":.*/\"samples\":[$(yes null | head -64 | paste -sd, -)]}/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" ", nan in " "it is inf of" &&
+changed "/$one/s/\"samples\":.*/\"samples\":[$(yes null | head -64 | paste -sd, -)]}/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" ", nan in " "the difference is inf of" &&
     changed "/$one/s/,[-0-9.e]*\]/,null]/" "step 1: the gradient of h.1.mlp.c_fc.bias differs" ", nan in "
 result $? "an element that is no number is wrong, however right the norm is"
 reversed=$(grep "$one" "$dir/plain" | sed 's/.*\[\(.*\)\].*/\1/' | tr , '\n' | tac | paste -sd, -)
@@ -198,7 +198,7 @@ item='"step":2,"item":"the gradient of h.1.mlp.c_fc.bias"'
 { cat "$dir/prints" && grep "$item" "$dir/prints"; } >"$dir/copies"
 verify 2 --against "$dir/copies" -- --dp 2 && ends "equal: all hashes are the same" 0 &&
     { cat "$dir/prints" && grep "$item" "$dir/prints" | sed 's/"norm":[^,]*/"norm":7/'; } >"$dir/copies" && verify 2 --against "$dir/copies" -- --dp 2
-found "step 2: the gradient of h.1.mlp.c_fc.bias has other values in line $(wc -l <"$dir/copies") of $dir/copies than in line $(grep -n "$item" "$dir/copies" | sed 's/:.*//;q')"
+found "step 2: the gradient of h.1.mlp.c_fc.bias in line $(wc -l <"$dir/copies") of $dir/copies differs from line $(grep -n "$item" "$dir/copies" | sed 's/:.*//;q')"
 result $? "two lines of an item are copies, and must have the same values"
 
 grep -v '"step":3' "$dir/prints" >"$dir/short"

@@ -37,7 +37,7 @@ made() {
     if [ "$status" -eq 0 ]; then return; fi
     refused=$((refused + 1))
     # A refusal is one line, behind those that say what of a log is ignored.
-    if [ "$status" -ne 1 ] || [ "$(grep -vc 'which is not known here and is ignored$' "$dir/err")" -ne 1 ] ||
+    if [ "$status" -ne 1 ] || [ "$(grep -vc 'unknown to this version.* is ignored$' "$dir/err")" -ne 1 ] ||
         ! tail -n 1 "$dir/err" | grep -q '^trine: '; then
         fault "$input" "status $status: $(head -c 300 "$dir/err")"
     elif grep -q 'no memory' "$dir/err"; then

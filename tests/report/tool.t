@@ -243,7 +243,7 @@ sed 's/dp 4 x tp 1/dp 2 x tp 2/' "$dir/node1.json" >"$dir/tp.json"
 check "files of two nodes are one trace" page --trace "$dir/node0.json" "$dir/node1.json"
 check "of four ranks and their layout" holds '@{$j->{trace}{ranks}} == 4 && $j->{trace}{layout} eq "pp 1 x dp 4 x tp 1"'
 check "two files with spans of one rank are not of one run: both names" \
-    refused "$dir/node0.json: it has spans of rank 0, and so has $dir/trace.json; give files of one run" \
+    refused "$dir/node0.json: it contains spans of rank 0, and so does $dir/trace.json; give files of one run" \
     "$dir/trace.json" "$dir/node0.json" --out "$dir/no.html"
 check "and neither are files of two layouts" \
     refused "$dir/tp.json: its ranks are laid out as pp 1 x dp 2 x tp 2, those of $dir/node0.json as pp 1 x dp 4 x tp 1;" \
@@ -254,7 +254,7 @@ check "and neither are files of two layouts" \
 printf '{"step":1,"loss":1}\nno line of a log\n' >"$dir/bad"
 check "a line that is no JSON: file and line" refused "$dir/bad, line 2: " "$dir/bad" --out "$dir/no.html"
 printf '{"step":1,"loss":1}\n{"loss":2}\n' >"$dir/bad"
-check "a line without a step" refused "$dir/bad, line 2: no line of a log (--log): it has no \"step\"" "$dir/bad" --out "$dir/no.html"
+check "a line without a step" refused "$dir/bad, line 2: not a line of a log (--log): it has no \"step\"" "$dir/bad" --out "$dir/no.html"
 printf '{"step":4,"loss":1}\n{"step":4,"loss":2}\n' >"$dir/bad"
 check "steps that do not increase" refused "$dir/bad, line 2: step 4 comes after step 4" "$dir/bad" --out "$dir/no.html"
 : >"$dir/bad"

@@ -42,7 +42,7 @@ says_once() {
 
 # ---- The command line
 
-says_once '--data-path: invalid weight "3"; expected one FILE, or weights, each with files behind it' \
+says_once '--data-path: invalid weight "3"; expected one FILE, or weights, each followed by its files' \
     --data-path "$dir/a_0.bin" 3 "$dir/a_1.bin"
 result $? "a weight behind a file without one"
 says_once "--data-path: no file follows the weight 3" --data-path 1 "$dir/a_0.bin" 3

@@ -317,8 +317,8 @@ static const fault faults[] = {
      "--exact-dp 36: must divide the step's 24 micro-batches (--global-batch-size / "
      "--micro-batch-size)"},
     {lanes_of_ranks, "--dp 12: must divide --exact-dp 6"},
-    {parts_of_two, "--tp 2: --exact-tp 6 must be a power of two times it, or tp 1"},
-    {fewer_parts, "--tp 4: --exact-tp 2 must be a power of two times it, or tp 1"},
+    {parts_of_two, "--tp 2: must be 1, or --exact-tp 6 must be a power of two times it"},
+    {fewer_parts, "--tp 4: must be 1, or --exact-tp 2 must be a power of two times it"},
     {rows_of_parts, "--exact-tp 4: must divide --micro-batch-size 1 x --seq-length 10"},
     {heads_of_parts, "--exact-tp 8: must divide --num-attention-heads 12"},
     {lanes_in_16_bits, "--exact: the lanes' sums must be fp32; use --grad-dtype fp32, not bf16"},
@@ -741,9 +741,8 @@ static void wsd_has_room_for_its_parts(void **state) {
     c.optimizer.lr_wsd_decay_iters = 60;
     c.optimizer.lr_warmup_iters = 41;
     REFUSED(trine_config_check(&c, 1), TRINE_EINVAL,
-            "--lr-wsd-decay-iters 60: with --lr-warmup-iters 41 more than the 100 steps to the end "
-            "of the decay "
-            "(--lr-decay-iters, else --train-iters)");
+            "--lr-wsd-decay-iters 60: together with --lr-warmup-iters 41 it exceeds the 100 steps "
+            "to the end of the decay (--lr-decay-iters, else --train-iters)");
     c.optimizer.lr_warmup_iters = 40;
     OK(trine_config_check(&c, 1));
     trine_run r;

@@ -440,7 +440,7 @@ static void a_document_without_an_end_is_refused(void **state) {
     c.data.reset_position_ids = TRINE_RESET_YES;
     OK(trine_trainer_create(&t, harness_world, &c));
     REFUSED(trine_trainer_step(t, &m), TRINE_EINVAL, "set --end-token-id or --tokenizer");
-    REFUSED(trine_trainer_eval(t, &loss), TRINE_EINVAL, "--reset-position-ids: where a document");
+    REFUSED(trine_trainer_eval(t, &loss), TRINE_EINVAL, "does not say where documents end");
     REFUSED(trine_trainer_load(t, &(trine_checkpoint){0}, NULL, NULL), TRINE_EINVAL, plain);
     trine_trainer_destroy(&t);
 }

@@ -51,7 +51,7 @@ has 4 0.40
 result $? "two ranks, and a decay of as many steps"
 
 job 0 --data-path "$data" --epochs 0.3 --lr-decay-style wsd --lr-wsd-decay-iters 4
-refuses "a decay longer than the run" "--lr-wsd-decay-iters 4: with --lr-warmup-iters 0 more than the 3 steps"
+refuses "a decay longer than the run" "--lr-wsd-decay-iters 4: together with --lr-warmup-iters 0 it exceeds the 3 steps"
 job 0 --data-path "$data" --epochs 0.3 --trace "$dir/t.json" --trace-steps 2-4
 refuses "steps to trace that the run does not have" "--trace-steps 2-4: --train-iters is 3"
 job 0 --data-path "$data" --epochs 2 --train-iters 100
@@ -62,7 +62,7 @@ job 0 --data-path "$data" --epochs=-1
 refuses "a negative number" '--epochs: invalid value "-1"'
 job 0 --data-path 1 "$data" 1 "$dir/half.bin" --epochs 1
 refuses "a blend with one source read more often" \
-    "--epochs 1: each source of a blend has its own: 20 steps of 1 $data, 10 steps of 1 $dir/half.bin; set --train-iters"
+    "--epochs 1: each source of a blend has its own number of steps: 20 steps of 1 $data, 10 steps of 1 $dir/half.bin; set --train-iters"
 job 0 --data-path 2 "$data" 1 "$dir/half.bin" --epochs 1
 [ "$status" -eq 0 ] && prints 2 " tokens, 1.00 epochs in 15 steps"
 result $? "a blend by size: an epoch of each source"

@@ -76,13 +76,13 @@ while IFS=';' read -r bytes said; do
     hosts "$script"
     judge "$bytes" refused "HOSTS=$dir/hosts$said"
 done <<'END'
-h1 slots=two\n;, line 1: slots=two: must be slots=N behind a host, N from 1 to 99999
+h1 slots=two\n;, line 1: slots=two: must be slots=N after a host, N from 1 to 99999
 h1 slots=2\n\nh2 slots=0\n;, line 3: slots=0: must be
 h1 slots=\n;, line 1: slots=: must be
 h1 slots=-1;, line 1: slots=-1: must be
 h1 slots=2x\r\n;, line 1: slots=2x: must be
 h1 slots=1000000000000000000000\n;, line 1: slots=1000000000000000000000: must be
-slots=2\n;, line 1: slots=2: must be slots=N behind a host
+slots=2\n;, line 1: slots=2: must be slots=N after a host
 # none\n\n;: no line names a host
 ;: no line names a host
 END
@@ -91,10 +91,10 @@ judge "no host file" refused "HOSTS=$dir/none: cannot be read"
 printf 'h1\nh2\n' >"$dir/hosts"
 for name in LAUNCH PROBE TRAIN; do
     hosts env "$name=$dir/no-program -x" "$script"
-    judge "$name" refused "$name: $dir/no-program is no program here; set $name to one"
+    judge "$name" refused "$name: $dir/no-program is not a program here; set $name to one"
 done
 rm "$tree/tools/mpirun.sh" && hosts "$script"
-judge "no launcher" refused "LAUNCH: $tree/tools/mpirun.sh is no program here"
+judge "no launcher" refused "LAUNCH: $tree/tools/mpirun.sh is not a program here"
 all_right "what is no host, no launcher, no trainer: refused by name, and nothing is started"
 
 # ---- From anywhere

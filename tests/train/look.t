@@ -84,7 +84,7 @@ job 2 --data-path "$data" --dp 2 --train-iters 1 --memory 1M
 result $? "a run that needs more is refused before its first step"
 for size in 1X 0 -1G 80GB 1e40 ""; do
     look --dry-run --memory "$size"
-    [ "$status" -eq 1 ] && messages 1 && says 1 "--memory: \"$size\" is not a size of memory: 512M, 80G (K, M, G and T: powers of 1024)"
+    [ "$status" -eq 1 ] && messages 1 && says 1 "--memory: \"$size\" is not a memory size such as 512M or 80G (K, M, G and T: powers of 1024)"
     result $? "--memory \"$size\" is refused"
 done
 

@@ -50,11 +50,11 @@ done
 
 run_ranks 2 "$TRAIN" "@$dir/options" --train-iters 1 --log-interval 1 --learning-rate=1e-3 --lr 2e-3 --threads 1 --dp 2
 [ "$status" -eq 0 ] && says 1 "warning: " &&
-    says 1 "warning: --learning-rate 1e-3 is overridden by --lr 2e-3, which is behind it"
+    says 1 "warning: --learning-rate 1e-3 is overridden by --lr 2e-3, which comes after it"
 result $? "a value that another one overrides is said, once for all ranks; one of a file is not"
 
 run "$BUILD/trine-plan" --hardware h100 --hardware a100-selene --ranks 8 "@$dir/options" --global-batch-size 8
-says 1 "warning: --hardware h100 is overridden by --hardware a100-selene, which is behind it"
+says 1 "warning: --hardware h100 is overridden by --hardware a100-selene, which comes after it"
 result $? "in every program"
 
 printf '%s\n' '--lr 1e-2' '--lr 2e-2' >"$dir/options"

@@ -94,13 +94,13 @@ refused "no machine" "--plan auto requires --hardware" job 0 --plan auto --data-
 refused "a machine without a plan" "--hardware requires --plan auto" job 0 --hardware h100 --data-path "$data"
 refused "no batch" "--plan auto requires --global-batch-size" job 0 --plan auto --hardware h100 --data-path "$data"
 refused "an unknown machine, once" '--hardware h1000: unknown machine (known: ' auto 2 --hardware h1000
-refused "no room for any" "no layout of 2 ranks has room in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
+refused "no room for any" "no layout of 2 ranks fits in the 1024 bytes that --memory allows a rank" auto 2 --memory 1K
 refused "GPUs on a machine of CPUs" "--device cuda: --hardware zen5-cores is a machine of --device cpu" auto 2 --device cuda
 refused "a layout that is none" "no layout of 2 ranks is valid" auto 2 --tp 3
 sed 's/\("node_ranks": {"value": \)128/\11/' hardware/zen5-cores.json >"$dir/small.json"
-refused "more ranks than a node has" "2 ranks on a node, but --hardware $dir/small.json is of nodes with 1 (node_ranks)" \
+refused "more ranks than a node has" "2 ranks on a node, but nodes of --hardware $dir/small.json have at most 1 (node_ranks)" \
     auto 2 --hardware "$dir/small.json"
 sed 's/\("memory_bytes": {"value": \)4e9/\11e6/' hardware/zen5-cores.json >"$dir/little.json"
-refused "no room" "no layout of 2 ranks has room in the 1e+06 bytes" auto 2 --hardware "$dir/little.json"
+refused "no room" "no layout of 2 ranks fits in the 1e+06 bytes" auto 2 --hardware "$dir/little.json"
 
 done_testing

@@ -500,7 +500,7 @@ static void check_hidden(FILE *out, trine_layout l) {
     int found = 0;
     rewind(out);
     while (fgets(line, sizeof line, out))
-        found += sscanf(line, "hidden reductions: %lf ms in progress behind computation, %lf ms",
+        found += sscanf(line, "hidden reductions: %lf ms overlapped with computation, %lf ms",
                         &hidden, &waited) == 2;
     assert_int_equal(found, some);
     assert_true(hidden >= 0 && waited >= 0 && (hidden + waited > 0) == some);

@@ -247,7 +247,8 @@ static void a_stream_goes_on_after_a_checkpoint(void **state) {
     source.fingerprint = 0;
     t = resume(&source, folder, text, sizeof text);
     assert_true(rank() || strstr(text, "training data are not compared"));
-    assert_true(rank() || strstr(text, "a stream; no fingerprint, so nothing compares them\n"));
+    assert_true(rank() || strstr(text, "a stream; no fingerprint, so they are not compared between "
+                                       "ranks or with checkpoints\n"));
     trine_trainer_destroy(&t);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     OK(trine_world_agree(harness_world, TRINE_OK));
@@ -293,7 +294,7 @@ static void what_does_not_fit_is_refused(void **state) {
     refused(&other, &source, TRINE_EINVAL, "cannot be shuffled; set data.in_order");
     other = c;
     other.epochs = 2;
-    refused(&other, &source, TRINE_EINVAL, "--epochs 2: a stream of samples has none");
+    refused(&other, &source, TRINE_EINVAL, "--epochs 2: a stream of samples has no epochs");
     other = c;
     other.model.vocab_size = 0;
     refused(&other, &source, TRINE_EINVAL, "model.vocab_size is 0");

@@ -337,10 +337,11 @@ static void calls_in_another_order_are_refused(void **state) {
     double norm;
     float g[24] = {0};
     REFUSED(trine_trainer_norm(t, &norm, NULL), TRINE_EINVAL,
-            "trine_trainer_norm is called between steps; it belongs after "
+            "trine_trainer_norm is called between steps; it must be called after "
             "trine_trainer_forward_backward");
-    REFUSED(trine_trainer_update(t, &m), TRINE_EINVAL,
-            "trine_trainer_update is called between steps; it belongs after trine_trainer_norm");
+    REFUSED(
+        trine_trainer_update(t, &m), TRINE_EINVAL,
+        "trine_trainer_update is called between steps; it must be called after trine_trainer_norm");
     REFUSED(trine_trainer_skip(t, &m), TRINE_EINVAL, "trine_trainer_skip is called between steps");
     const char *none =
         rank() ? "" : "there are no gradients between steps"; /* one has the message */
@@ -351,9 +352,9 @@ static void calls_in_another_order_are_refused(void **state) {
     OK(trine_trainer_forward_backward(t));
     check_under_way(t);
     REFUSED(trine_trainer_update(t, &m), TRINE_EINVAL,
-            "trine_trainer_update is called after trine_trainer_forward_backward; it belongs after "
-            "trine_trainer_norm");
-    REFUSED(trine_trainer_skip(t, &m), TRINE_EINVAL, "it belongs after trine_trainer_norm");
+            "trine_trainer_update is called after trine_trainer_forward_backward; it must be "
+            "called after trine_trainer_norm");
+    REFUSED(trine_trainer_skip(t, &m), TRINE_EINVAL, "it must be called after trine_trainer_norm");
     OK(trine_trainer_norm(t, &norm, NULL));
     check_under_way(t);
     check_beside(t);

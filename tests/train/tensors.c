@@ -257,13 +257,15 @@ static void other_requests_are_refused(void **state) {
     int dims, rank = trine_world_rank(harness_world);
     float x[33] = {0};
     const char *name = "transformer.ln_f.bias";
-    refused(trine_trainer_read(t, TRINE_PARAMETER, "wte", x, 32),
-            "the model has no tensor \"wte\"; trine_trainer_tensor_name has the names, as \"");
+    refused(
+        trine_trainer_read(t, TRINE_PARAMETER, "wte", x, 32),
+        "the model has no tensor \"wte\"; trine_trainer_tensor_name returns the names, such as \"");
     refused(trine_trainer_read(t, TRINE_PARAMETER, name, x, 33),
             "transformer.ln_f.bias has 32 elements, not 33");
     refused(trine_trainer_write(t, TRINE_PARAMETER, name, x, 31),
             "transformer.ln_f.bias has 32 elements, not 31");
-    refused(trine_trainer_write(t, TRINE_MOMENT_1, name, x, 32), "a first moment is not written");
+    refused(trine_trainer_write(t, TRINE_MOMENT_1, name, x, 32),
+            "a first moment cannot be written");
     refused(trine_trainer_read(t, (trine_tensor_kind)7, name, x, 32),
             "what is 7; it must be below 4");
     REFUSED(trine_trainer_tensor_shape(t, trine_trainer_tensor_count(t), shape, &dims),

@@ -18,7 +18,7 @@ validates() {
     [ "$status" -eq 0 ] && prints 2 "validation loss"
 }
 # says_so: the banner does
-said="validated on text_val.bin, which lies beside it: 520 tokens (--val-data-path none turns validation off)"
+said="validated on text_val.bin, found beside it: 520 tokens (--val-data-path none turns validation off)"
 
 trains --data-path text_train.bin
 validates && prints 1 "$said"

@@ -513,7 +513,7 @@ static void generators(void **state) {
     CREATES(timeout, "--timeout -1", -1);
     CREATES(timeout, "--timeout nan", NAN);
     CREATES(timeout, "--timeout inf", INFINITY);
-    CREATES(transport, "--transport: 99", (trine_transport)99);
+    CREATES(transport, "--transport 99", (trine_transport)99);
     CREATES(seq_length, "--seq-length -1", -1);
     CREATES(cpu_level, "cpu level 99", (trine_cpu_level)99);
     CREATES(cpu_level, "cpu level -1", (trine_cpu_level)-1);

@@ -138,8 +138,8 @@ static trine_status open_files(ckpt_source *source) {
     bool pickle =
         inside_has(path, "pytorch_model.bin") || inside_has(path, "pytorch_model.bin.index.json");
     CHECK(!pickle, TRINE_EDATA,
-          "%s has its weights in pytorch_model.bin, a pickle, which is executable and is not read; "
-          "convert it to model.safetensors with transformers: "
+          "%s has its weights in pytorch_model.bin, a pickle, which can run code and is therefore "
+          "not read; convert it to model.safetensors with transformers: "
           "AutoModelForCausalLM.from_pretrained(\"%s\").save_pretrained(\"OUT\")",
           path, path);
     return RAISE(TRINE_EDATA, "%s has a config.json, but neither model.safetensors nor %s", path,

@@ -86,8 +86,8 @@ static trine_status attach(ckpt_source *s, const trine_lora *lora, const char *f
     trine_model model;
     char why[300];
     TRY(ckpt_model(s, &model));
-    CHECK(!model.lora.rank, TRINE_EINVAL, "%s has adapters of its own; those of %s need their base",
-          s->path, folder);
+    CHECK(!model.lora.rank, TRINE_EINVAL,
+          "%s already has adapters; those of %s must be loaded onto their base", s->path, folder);
     model.lora = *lora;
     if (lora_check(&model) != TRINE_OK) {
         snprintf(why, sizeof why, "%s", status_message());
@@ -121,11 +121,12 @@ trine_status peft_base(char **base, const char *folder) {
     struct stat st;
     TRY(peft_read_config(&config, folder));
     *base = config.base;
-    CHECK(*base, TRINE_EINVAL, "%s/" PEFT_CONFIG_FILE " names no base; give it and --adapter %s",
-          folder, folder);
+    CHECK(*base, TRINE_EINVAL,
+          "%s/" PEFT_CONFIG_FILE " names no base; give the base's folder and --adapter %s", folder,
+          folder);
     CHECK(stat(*base, &st) == 0 && S_ISDIR(st.st_mode), TRINE_EIO,
-          "%s/" PEFT_CONFIG_FILE ": its base %s is no folder here; give the base's folder and "
-          "--adapter %s",
+          "%s/" PEFT_CONFIG_FILE
+          ": its base %s is not a folder here; give the base's folder and --adapter %s",
           folder, *base, folder);
     return TRINE_OK;
 }

@@ -87,7 +87,7 @@ static trine_status add_target(trine_lora *l, const cJSON *entry, const char *pa
           path, name ? name : "not a string");
     size_t used = strlen(l->targets), more = strlen(name) + (used ? 1 : 0);
     CHECK(used + more < sizeof l->targets, TRINE_EINVAL,
-          "%s: target_modules has more than %zu letters", path, sizeof l->targets - 1);
+          "%s: target_modules has more than %zu characters", path, sizeof l->targets - 1);
     snprintf(l->targets + used, sizeof l->targets - used, "%s%s", used ? "," : "", name);
     return TRINE_OK;
 }

@@ -14,8 +14,8 @@ static trine_status check(trine_cpu_level asked, const bool all_have[TRINE_CPU_L
                           trine_cpu_level own) {
     if (asked != TRINE_CPU_AUTO) return levels_check(asked);
     CHECK(all_have[highest_of(all_have)], TRINE_EUNSUPPORTED,
-          "the ranks of this job are builds for different processors, this one for %s, and have no "
-          "level in common; use one build for all, of make MARCH=any",
+          "the ranks of this job run builds for different processors, this one for %s, with no "
+          "level in common; use one build on all ranks, made with make MARCH=any",
           levels_name(own));
     return TRINE_OK;
 }

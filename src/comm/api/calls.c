@@ -72,7 +72,7 @@ static trine_status check_call(const trine_comm *comm, const comm_call *call) {
     if (call->count > (size_t)PTRDIFF_MAX / element)
         return refuse(comm, call, "the buffer is larger than the address space");
     if (call->count >= MATCH_COUNTS)
-        return refuse(comm, call, "a call has less than 2^40 elements");
+        return refuse(comm, call, "a call must have fewer than 2^40 elements");
     if (is_split(call->kind) && call->count % (size_t)comm->size)
         return refuse(comm, call, "the count must be a multiple of the group's size");
     return check_peer(comm, call);
@@ -263,7 +263,7 @@ trine_status trine_world_agree(trine_world *world, trine_status status) {
     CHECK_LIVE(world, "world", LIVE_WORLD);
     ONE_THREAD(world, __func__);
     if ((unsigned)status > TRINE_EBUSY)
-        status = RAISE(TRINE_EINVAL, "%s: status is %d, which is none of a trine_status", __func__,
+        status = RAISE(TRINE_EINVAL, "%s: status is %d, which is not a trine_status", __func__,
                        (int)status);
     /* The largest value is that of the lowest rank that failed. */
     int64_t fault = status == TRINE_OK ? 0 : (int64_t)(world->size - world->rank) << 8 | status;

@@ -24,8 +24,8 @@ trine_status one_thread_enter(one_thread *visit, const trine_world *world, const
     if (!world || !(world->audit || world->audit_wanted)) return TRINE_OK;
     int own = (int)gettid(), other = 0;
     CHECK(!world->thread || world->thread == own, TRINE_EINVAL,
-          "%s: called in thread %d, but this world is of thread %d, which alone may call MPI "
-          "(MPI_THREAD_FUNNELED)",
+          "%s: called in thread %d, but this world belongs to thread %d, the only one that may "
+          "call MPI (MPI_THREAD_FUNNELED)",
           function, own, world->thread);
     if (inside.thread != own) {
         if (!atomic_compare_exchange_strong(&inside.thread, &other, own))

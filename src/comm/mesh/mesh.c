@@ -308,8 +308,8 @@ void trine_mesh_free(trine_mesh *mesh, void **p) {
     if (!IS_LIVE(mesh, "mesh", LIVE_MESH) || !p || !*p) return;
     allocation *own = find_own(mesh, *p);
     if (!own) {
-        REPORT("%s: p points to %p, which is no memory from trine_mesh_alloc of this mesh; nothing "
-               "is freed",
+        REPORT("%s: p points to %p, which is not memory from trine_mesh_alloc of this mesh; "
+               "nothing is freed",
                __func__, *p);
         return;
     }

@@ -41,8 +41,8 @@ static trine_status check_level(trine_world *world) {
     if (level >= MPI_THREAD_SERIALIZED) return TRINE_OK;
     TRY_MPI(MPI_Is_thread_main(&is_main));
     CHECK(is_main, TRINE_EINVAL,
-          "MPI was initialised with %s by another thread, which alone may create a world; for any "
-          "thread MPI needs %s",
+          "MPI was initialised with %s by another thread, the only one that may create a world; "
+          "for any thread MPI needs %s",
           level_name(level), level_name(MPI_THREAD_SERIALIZED));
     world->thread = (int)gettid();
     return TRINE_OK;
@@ -79,12 +79,11 @@ static trine_status take_callers(trine_world *world, MPI_Comm comm) {
     TRY_MPI(MPI_Initialized(&running));
     TRY_MPI(MPI_Finalized(&over));
     CHECK(running && !over, TRINE_EINVAL,
-          "trine_world_create_from_mpi: MPI %s; a world of your communicator is created between "
-          "MPI_Init_thread and MPI_Finalize",
+          "trine_world_create_from_mpi: MPI %s; call it between MPI_Init_thread and MPI_Finalize",
           over ? "is finalised" : "is not initialised");
     CHECK(comm != MPI_COMM_NULL, TRINE_EINVAL,
-          "trine_world_create_from_mpi: comm is MPI_COMM_NULL; ranks outside of a communicator "
-          "have no world of it");
+          "trine_world_create_from_mpi: comm is MPI_COMM_NULL; only ranks of a communicator can "
+          "create a world of it");
     TRY(check_level(world));
     TRY_MPI(MPI_Comm_test_inter(comm, &between));
     CHECK(!between, TRINE_EINVAL,

@@ -51,7 +51,7 @@ static trine_status run(device *d, void *y_, const void *x_, size_t parts, size_
     const in *x = (const in *)x_;
     const bool vector = cuda_aligned(y) && cuda_aligned(x) && stride % 4 == 0 && n % 4 == 0;
     if (parts >> LEVELS)
-        return RAISE(TRINE_EUNSUPPORTED, "sum_parts: %zu addends; at most %d are allowed", parts,
+        return RAISE(TRINE_EUNSUPPORTED, "sum_parts: %zu parts; at most %d are allowed", parts,
                      (1 << LEVELS) - 1);
     if (n == 0) return TRINE_OK;
     auto kernel = vector ? sum_parts_kernel<true, out, in> : sum_parts_kernel<false, out, in>;
