@@ -26,11 +26,13 @@ shift
 list=tests/mutants/list
 matrix=tests/mutants/matrix
 work=$build/mutants
-limit=${MUTANT_SECONDS:-150}
-enough=${MATRIX_FAILURES:-2}
-seconds=${MATRIX_SECONDS:-300}
+alone=${MUTANT_SECONDS:-150}
+limit=$alone
+mode=${MATRIX:-} enough=${MATRIX_FAILURES:-2} seconds=${MATRIX_SECONDS:-300} minutes=${MATRIX_MINUTES:-9999}
+against=${AGAINST:-} given=${TARGETS:-} texts=${TEXTS:-}
 cores=$(nproc)
 jobs=${J:-$((cores > 8 ? 8 : cores))}
+unset MUTANT_SECONDS MATRIX MATRIX_FAILURES MATRIX_SECONDS MATRIX_MINUTES AGAINST TARGETS TEXTS J # a test may run this script
 # A worker's folder, and its tree: built once, then file by file. What a mutant's build replaces is put back.
 own=$work/1 tree=$work/1/tree
 job='' # the process that runs
@@ -84,7 +86,7 @@ read_list() {
 
 # field NAME FIELD
 field() {
-    [ "$2" != test ] || [ -z "${AGAINST:-}" ] || { echo "$AGAINST" && return; }
+    [ "$2" != test ] || [ -z "$against" ] || { echo "$against" && return; }
     cat "$work/list/$1/$2" || fail "mutant $1: no field \"$2\""
 }
 
@@ -190,7 +192,7 @@ named() {
 # program TEST RANKS: what its run needs
 program() {
     case $2 in
-        -) echo "${TARGETS:-$(named "$1")}" ;;
+        -) echo "${given:-$(named "$1")}" ;;
         *) echo "build/tests/$1" ;;
     esac
 }
@@ -201,7 +203,7 @@ prepare() {
     rm -rf "$work/taken" "$work/passed"
     mkdir -p "$work/taken" "$work/passed"
     targets='all tests'
-    if [ -z "${MATRIX:-}" ]; then
+    if [ -z "$mode" ]; then
         targets=$(for name in "$@"; do
             field "$name" test
         done | while read -r test ranks case; do program "$test" "$ranks"; done | sort -u)
@@ -441,13 +443,14 @@ explore() {
     fi
     candidates "$1" >"$own/candidates"
     plant "$1"
-    began=$(date +%s) limit=${MUTANT_SECONDS:-150} passed=0 failed='' count=$(echo "$caught" | wc -w) end=all
+    began=$(date +%s) limit=$alone passed=0 failed='' count=$(echo "$caught" | wc -w) end=all
     [ -z "$unchanged" ] || own_case "$1" || true
     while read -r test ranks; do
         case "$caught$failed " in *" $test:"*) continue ;; esac
         if grep -qs no "$(known "$test" "$ranks")"; then continue; fi
         if [ $count = "$enough" ]; then end=enough; break; fi
         limit=$((seconds + began - $(date +%s)))
+        if [ "$caught$failed$passed" = 0 ] && [ $limit -lt "$alone" ]; then limit=$alone; fi # the list's own
         if [ $limit -le 0 ]; then end="time$seconds"; break; fi
         compile_test "$1" "$test" "$ranks"
         status=0
@@ -504,7 +507,7 @@ worker() {
     for name in "$@"; do
         if [ -e "$work/stop" ] || [ "$(date +%s)" -ge "$until" ]; then return 0; fi
         mkdir "$work/taken/$name" 2>/dev/null || continue
-        if [ -n "${MATRIX:-}" ]; then
+        if [ -n "$mode" ]; then
             explore "$name"
         else
             try "$name" || echo "$name" >>"$work/survivors"
@@ -542,17 +545,17 @@ unset MAKEFLAGS MFLAGS
 environment
 every=$(read_list)
 names=${*:-$every}
-until=$(($(date +%s) + ${MATRIX_MINUTES:-9999} * 60))
+until=$(($(date +%s) + minutes * 60))
 # shellcheck disable=SC2086  # names have no spaces
 check_texts $names
-[ -z "${TEXTS:-}" ] || exit 0
-if [ -n "${MATRIX:-}" ]; then
+[ -z "$texts" ] || exit 0
+if [ -n "$mode" ]; then
     export TRINE_FIRST_FAILURE=1 CMOCKA_TEST_ABORT=1 # whether a test fails is all that is asked
     tests/sizes.sh >"$work/runs"
     likely >"$work/likely"
     # shellcheck disable=SC2086
     names=$(unexplored $names)
-    if [ "$MATRIX" = left ]; then
+    if [ "$mode" = left ]; then
         printf '%s' "${names:+$names
 }"
         exit 0
@@ -564,7 +567,7 @@ count=$(echo "$names" | wc -w)
 if [ "$jobs" -gt "$count" ]; then jobs=$count; fi
 # shellcheck disable=SC2086
 all $names
-[ -z "${MATRIX:-}" ] || exit 0
+[ -z "$mode" ] || exit 0
 survivors=$(wc -l <"$work/survivors")
 echo "$count faults planted, $survivors survived"
 [ "$survivors" = 0 ]
