@@ -105,6 +105,11 @@ result $? "a run reaches its time limit again and again"
 again --max-minutes 100 && same
 result $? "resumed with enough time: equal bits, one log"
 
+# A run that is asked to stop in its last step is complete.
+job 1 --data-path "$data" --val-data-path none --train-iters 1 --save "$dir/one" --max-minutes 0.0001
+[ "$status" -eq 0 ] && grep -q 'elapsed: stopping after step 1$' "$dir/out" && [ -e "$dir/one/step-1" ]
+result $? "the time limit is reached in the last step: saved, status 0"
+
 # ---- During a validation. With so many batches, it never completes by itself.
 
 endless="--eval-iters 2000000000"
