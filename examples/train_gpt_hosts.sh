@@ -237,8 +237,14 @@ done
     is_command PROBE ${PROBE:-true}
     is_command TRAIN ${TRAIN:-"$root/build/train_gpt"}
 }
-# shellcheck disable=SC2086  # TRAIN may be several words
-set -- ${TRAIN:-"$root/build/train_gpt"} --load auto --save-interval 500 --keep 3 "$@"
+# default OPTION VALUE ARGUMENTS...: both, unless the option is among the arguments
+default() {
+    option=$1 value=$2
+    shift 2
+    case " $* " in *" $option "* | *" $option="*) ;; *) echo "$option $value" ;; esac
+}
+# shellcheck disable=SC2046,SC2086  # several words
+set -- ${TRAIN:-"$root/build/train_gpt"} --load auto $(default --save-interval 500 "$@") $(default --keep 3 "$@") "$@"
 
 vain=0 status=''
 while [ $vain -lt 2 ]; do

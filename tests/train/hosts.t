@@ -93,10 +93,11 @@ as_undisturbed() {
     [ "$(wc -l <"$dir/a")" -gt 600 ] && cmp "$dir/a" "$dir/b"
 }
 
-# ends: after some more steps
+# ends: after some more steps; no option of the script's own stands beside another value of ours
 ends() {
     finish
-    [ "$status" -eq 0 ] && [ "$(cat "$save/latest")" = "step-$(steps_in "$log")" ] && gone
+    [ "$status" -eq 0 ] && [ "$(cat "$save/latest")" = "step-$(steps_in "$log")" ] && gone &&
+        ! grep -q "^warning: --save-interval" "$dir/out" "$dir/err"
 }
 
 exact="--exact-dp 12 --exact-tp"

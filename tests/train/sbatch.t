@@ -59,6 +59,15 @@ own_launcher() {
 }
 check "another launcher (LAUNCH)" own_launcher
 
+# The script's own value would be overridden, and trine would warn of it at each start.
+own_values() {
+    launches "--map-by slot:PE=16 -n 16" --tp 2 --global-batch-size 16 --keep=7 --save-interval 20 &&
+        [ "$(grep -o -e '--keep[^ ]*' -e '--save-interval [0-9]*' "$CALLS" | sort | xargs)" = "--keep=7 --save-interval 20" ] &&
+        launches "--map-by slot:PE=16 -n 16" --tp 2 --global-batch-size 16 &&
+        grep -q -e ' --load auto --save-interval 500 --keep 3 ' "$CALLS"
+}
+check "--save-interval and --keep are 500 and 3 unless they are given" own_values
+
 refused() {
     rm -f "$CALLS"
     run env -u SLURM_CPUS_PER_TASK PATH="$dir/bin:$PATH" TRAIN="$BUILD/train_gpt" bash examples/train_gpt.sbatch
