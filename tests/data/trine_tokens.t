@@ -160,7 +160,7 @@ check "an output in a missing folder" refuses "--out nowhere/g: No such file or 
 helps() {
     run "$tokens" "$@"
     grep -q '^Usage: trine-tokens .*FILE' "$dir/out" &&
-        tr -s '\n ' ' ' <"$dir/out" | grep -q -- '--val-fraction X [^-]*(default: 0.1)' &&
+        tr -s '\n ' ' ' <"$dir/out" | grep -q -- '--val-fraction X .*(default: 0.1)' &&
         [ ! -s "$dir/err" ]
 }
 check "help" helps --help
