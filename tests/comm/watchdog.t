@@ -104,7 +104,7 @@ result $? "a file-system call that never returns has its own limit"
 silent=0
 for culprit in 0 1 2 3; do
     job 4 fault $culprit 20
-    if ! { ended && says 1 "the disk of rank $culprit" && says 1 "trine: "; }; then silent=1 && break; fi
+    if ! { ended && says 1 "the disk of rank $culprit" && messages 1; }; then silent=1 && break; fi
 done
 result $silent "the rank that has the error reports it"
 
