@@ -3,7 +3,7 @@
 # fp32 and bf16. Usage: bench/levels.sh BUILD [PAIRS]
 # Two layers of GPT-2's shape, 512 tokens, one rank with one thread. A run's time is that of its fastest step; PAIRS (15)
 # pairs of runs alternate, and the quartiles of their ratios are printed. Both are built in BUILD/levels.
-set -eu
+set -euo pipefail
 
 build=$1 pairs=${2:-15}
 dir=$(mktemp -d)
@@ -37,4 +37,4 @@ row() {
 }
 
 row fp32
-if grep -qw avx512_bf16 /proc/cpuinfo; then row bf16 --bf16; fi
+if grep -qw avx512_bf16 /proc/cpuinfo; then row bf16 --bf16; else echo "bf16: skipped, this processor lacks avx512_bf16"; fi
