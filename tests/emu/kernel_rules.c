@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "deaths.h"
 
 #define SEEDS  100
@@ -183,6 +184,30 @@ static void threads_without_barriers_change_no_stack(void **state) {
     assert_int_equal(emu_switches() - before, 2 * BLOCKS);
 }
 
+/* Nanoseconds of a thread's wait, or of a thread that waits never. */
+static double cost(waits what, int times) {
+    int host[N];
+    double start = clock_seconds();
+    for (int i = 0; i < SEEDS; i++) launch_repeated(stream, (int *)y, BLOCKS, what, times);
+    look(host, y, sizeof host);
+    double seconds = clock_seconds() - start;
+    for (int i = 0; i < N; i++) assert_int_equal(host[i], times);
+    return seconds / SEEDS / N / times * 1e9;
+}
+
+static void each_wait_changes_the_stack(void **state) {
+    (void)state;
+    double thread = cost(NEVER, 1);
+    uint64_t before = emu_switches();
+    double barrier = cost(AT_BARRIERS, 20);
+    assert_in_range(emu_switches() - before, SEEDS * N * 20, SEEDS * (N * 21 + BLOCKS));
+    before = emu_switches();
+    double shuffle = cost(IN_SHUFFLES, 20);
+    assert_in_range(emu_switches() - before, SEEDS * N * 20, SEEDS * (N * 21 + BLOCKS));
+    print_message("# a thread without barriers takes %.0f ns, a barrier %.0f, a shuffle %.0f\n",
+                  thread, barrier, shuffle);
+}
+
 /* Launches by the kernel's name; copies with their bytes. Refused launches do not count. */
 static void calls_are_counted(void **state) {
     (void)state;
@@ -305,6 +330,7 @@ int main(void) {
         CASE(masks_divide_a_warp),
         CASE(votes_are_counted),
         CASE(threads_without_barriers_change_no_stack),
+        CASE(each_wait_changes_the_stack),
         CASE(calls_are_counted),
         CASE(barriers_that_not_all_reach),
         CASE(lanes_that_do_not_come),

@@ -34,6 +34,19 @@ void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block) {
     GO(places, grid, block, 0)(y);
 }
 
+static __global__ void repeated(int *y, waits what, int times) {
+    int count = 0;
+    for (int i = 0; i < times; i++) {
+        if (what == AT_BARRIERS) __syncthreads();
+        count += what == IN_SHUFFLES ? __shfl_xor_sync(ALL, 1, 1) : 1;
+    }
+    y[blockIdx.x * BLOCK + threadIdx.x] = count;
+}
+
+void launch_repeated(cudaStream_t stream, int *y, int blocks, waits what, int times) {
+    GO(repeated, blocks, BLOCK, 0)(y, what, times);
+}
+
 /* ---- Blocks and warps ------------------------------------------------------------------------ */
 
 static __global__ void own_place(int *y) {

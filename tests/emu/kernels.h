@@ -21,6 +21,10 @@ typedef struct {
 } place;
 void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block);
 
+/* y[i] = times, for blocks * BLOCK elements: each thread waits so often for the others of its thread block or warp. */
+typedef enum { NEVER, AT_BARRIERS, IN_SHUFFLES } waits;
+void launch_repeated(cudaStream_t stream, int *y, int blocks, waits what, int times);
+
 /* Each BLOCK elements of x reversed, through shared memory; with its barrier, or without. */
 typedef enum { BARRIER, NO_BARRIER } barriers;
 void launch_reverse(cudaStream_t stream, float *y, const float *x, int blocks, barriers which);
