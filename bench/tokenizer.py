@@ -121,6 +121,8 @@ def main():
     print("tokenizers %s, tiktoken %s; one thread each; medians of %d rounds" % (tokenizers.__version__, tiktoken.__version__, o.rounds))
     with tempfile.TemporaryDirectory() as folder:
         kinds = texts_of(o.mb)
+        if "KJV" not in kinds:
+            print("KJV: skipped, %s/corpus/kjv.txt is not there; tools/corpus.sh makes it" % BUILD)
         for name in o.only.split():
             path, theirs = makers.put(folder, name, getattr(makers, name)())
             for kind, texts in kinds.items():

@@ -25,4 +25,16 @@ changed() {
         grep -q "443.7 is not what its marker says" "$dir/said"
 }
 check "a figure that is another one than its row's" changed
+
+# A command's test is one of make check: not gone, and not of a part of make check-full alone.
+named_tests() {
+    grep -ohE 'make test T=("[^"]*"|[a-z0-9_/]+)' ./*.md */*.md | sed 's/.*T=//; s/"//g' | tr ' ' '\n' | sort -u >"$dir/names"
+    [ "$(wc -l <"$dir/names")" -ge 10 ] || return 1
+    while read -r name; do
+        grep -L " TEST .*full=" tests/"$name".[ct] tests/"$name"/*.[ct] 2>/dev/null | grep -q . || echo "make test T=$name runs nothing"
+    done <"$dir/names" >"$dir/none"
+    cat "$dir/none"
+    [ ! -s "$dir/none" ]
+}
+check "every make test T=NAME in the pages runs a test" named_tests
 done_testing
