@@ -184,7 +184,7 @@ static void threads_without_barriers_change_no_stack(void **state) {
     assert_int_equal(emu_switches() - before, 2 * BLOCKS);
 }
 
-/* Nanoseconds of a thread's wait, or of a thread that waits never. */
+/* Nanoseconds of each of a thread's waits; with NEVER and times 1, of a thread. */
 static double cost(waits what, int times) {
     int host[N];
     double start = clock_seconds();

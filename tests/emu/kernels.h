@@ -21,7 +21,7 @@ typedef struct {
 } place;
 void launch_places(cudaStream_t stream, place *y, dim3 grid, dim3 block);
 
-/* y[i] = times, for blocks * BLOCK elements: each thread waits so often for the others of its thread block or warp. */
+/* y[i] = times, for blocks * BLOCK elements: each thread waits so often for its thread block or its warp, or NEVER. */
 typedef enum { NEVER, AT_BARRIERS, IN_SHUFFLES } waits;
 void launch_repeated(cudaStream_t stream, int *y, int blocks, waits what, int times);
 
